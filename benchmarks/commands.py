@@ -19,7 +19,7 @@ from benchmarks.hosts import served, transom
 from benchmarks.pairs import TRANSOM, Pair, alternating, cpu_of_child
 from tests.support.bundles import certificate, config_map, egress_proxy, write
 
-from transom.hosts.ssh import Access
+from transom.hosts.ssh.ssh_client import Access
 from transom.proxy.secret import Secret
 
 RUNS = 15

@@ -17,12 +17,12 @@ from pathlib import Path
 import asyncssh
 from benchmarks.hosts import raised, served
 
-from transom.apply.roll_out import side_by_side
+from transom.apply.roll_out import run_concurrently
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassSettings
-from transom.hosts.passes.configure import Configured, Worker, configure
-from transom.hosts.ssh import Access
+from transom.hosts.passes.base_pass import PassSettings
+from transom.hosts.passes.configure import ConfigureResult, Worker, configure
 from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.ssh.ssh_client import Access
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
@@ -64,7 +64,7 @@ def payload(path: Path, size: int) -> PayloadDirectory:
     return PayloadDirectory.open(path)
 
 
-async def ours(access: Access, worker: Worker) -> Configured:
+async def ours(access: Access, worker: Worker) -> ConfigureResult:
     result = await configure(access, NoHostKeys(), PassSettings(Owner("bench@bench", "pid 1")), worker)
     if result.error is not None:
         raise result.error
@@ -88,7 +88,7 @@ async def bare(access: Access, key: asyncssh.SSHKey, directory: Path) -> None:
 
 async def cpu_of(accesses: list[Access], work: Callable[[Access], Awaitable[object]]) -> float:
     begun = time.process_time()
-    async for _ in side_by_side(accesses, work, AT_ONCE, otherwise=raised):
+    async for _ in run_concurrently(accesses, work, AT_ONCE, otherwise=raised):
         pass
     return time.process_time() - begun
 

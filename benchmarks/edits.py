@@ -18,16 +18,17 @@ from lab.machine import Machine
 from tests.support.operator.bundles import ROOT_1, ROOT_2, SHA1_1, SHA1_2
 from tests.support.operator.installation import SERVICE, Installation, environment, followed, roots
 
-from transom.apply.target import Target, one_pass
+from transom.apply.host_pass import build_convergence
+from transom.apply.target import Target
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassSettings
+from transom.hosts.passes.base_pass import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress, WindowsSettings
 from transom.proxy.trust import parse_bundle
-from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes.windows_instance import WindowsInstance, WindowsInstanceSpec
 
 ROUNDS = 3
 OWN_ROUNDS = 7
@@ -65,13 +66,14 @@ async def own_time(machine: Machine, proxies: list[int]) -> None:
         url = Secret(PROXY.format(port))
         egress = Egress(url, url, "", parse_bundle(ROOT_1).certificates, WindowsSettings(services=(SERVICE,)))
         target = Target(instance, egress, Secret(ssh.key.read_text()))
+        convergence = build_convergence(target, settings, change_expected=number > 0)
         begun = time.monotonic()
-        passing = asyncio.create_task(one_pass(target, NoHostKeys(), settings, change_expected=number > 0))
+        passing = asyncio.create_task(convergence.run(target.access, NoHostKeys()))
         # of the first the host asks more
         took += [await followed(partial(has, machine, port)) - begun][: number > 0]
         if (error := (await passing).error) is not None:
             raise error
-    each = ", ".join(f"{one:.1f}" for one in took)
+    each = ", ".join(f"{item:.1f}" for item in took)
     print(f"a pass alone: another proxy: {each} s, median {statistics.median(took):.1f} s", flush=True)
 
 
@@ -98,9 +100,9 @@ async def answering() -> int:
 
 
 async def story(name: str, installed: Installation, machine: Machine, proxies: list[int], spec: dict[str, object]) -> None:
-    def trusts(there: str, gone: str) -> bool:
+    def trusts(item: str, entry: str) -> bool:
         shown = roots(machine)
-        return there in shown and gone not in shown
+        return item in shown and entry not in shown
 
     def clean() -> bool:
         return not environment(machine) and SHA1_2 not in roots(machine)
@@ -124,8 +126,8 @@ async def story(name: str, installed: Installation, machine: Machine, proxies: l
     for number in range(ROUNDS):
         port = proxies[(number + 1) % 2]
         await measured("another proxy", proxy(port), partial(has, machine, port))
-    for pem, there, gone in ((ROOT_2, SHA1_2, SHA1_1), (ROOT_1, SHA1_1, SHA1_2), (ROOT_2, SHA1_2, SHA1_1)):
-        await measured("another CA", partial(installed.bundle, pem), partial(trusts, there, gone))
+    for pem, item, entry in ((ROOT_2, SHA1_2, SHA1_1), (ROOT_1, SHA1_1, SHA1_2), (ROOT_2, SHA1_2, SHA1_1)):
+        await measured("another CA", partial(installed.bundle, pem), partial(trusts, item, entry))
     await measured("empty settings", installed.proxy, clean)
 
 

@@ -25,15 +25,15 @@ from lab.ports import reserve
 from lab import cluster_api
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.objects import Whole
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, SECRETS, Resource
-from transom.manifests.definitions import definitions
-from transom.manifests.roles import roles
+from transom.manifests.definitions import build_crds
+from transom.manifests.roles import iter_roles
 from transom.operations.logs import configure
 
 NAMESPACE = "transom-system"
 ORGANIZATIONS = 20
-CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", True, Whole)
+CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", True, UnstructuredObject)
 SELECTOR = "app.kubernetes.io/managed-by=transom,giantswarm.io/cluster"
 AT_ONCE = 16
 SHORT, SHORT_CHANGES = 150, 3
@@ -78,7 +78,7 @@ def told(plane: ControlPlane, since: Moment | None) -> Counter[str]:
 
 
 def _changes(plane: ControlPlane, since: Moment | None, agent: str) -> Iterator[dict[str, Any]]:
-    for entry in plane.audit(since):
+    for entry in plane.read_audit(since):
         changes = entry["verb"] in ("create", "patch", "update", "delete") and entry["stage"] == "ResponseComplete"
         if changes and entry.get("objectRef") and entry["userAgent"].startswith(agent):
             yield entry
@@ -110,7 +110,7 @@ async def quiet(plane: ControlPlane, least: int, since: Moment | None) -> list[d
 async def running(count: int) -> AsyncIterator[tuple[Client, ControlPlane, Operator]]:
     """An API server with so many clusters, and an operator that has written their objects."""
     with ControlPlane() as plane:
-        plane.apply(definitions())
+        plane.apply(build_crds())
         cluster_api.define(plane)
         connection = connect(str(plane.kubeconfig))
         client = Client(connection)
@@ -139,12 +139,12 @@ async def main(count: int, changes: int) -> None:
             await one_loop(client, plane, turn)
         say(f"RSS {operator.rss():.0f} MB after the load")
         operator.stop()
-        since = plane.moment()
+        since = plane.get_moment()
         # the bare loop's values are not those of the settings: put right first
         operator.start("30m")
         await quiet(plane, 0, since)
         operator.stop()
-        since, began = plane.moment(), time.monotonic()
+        since, began = plane.get_moment(), time.monotonic()
         operator.start("30m")
         await ready_again(operator)
         ready = time.monotonic() - began
@@ -179,8 +179,10 @@ async def ready_again(operator: Operator) -> None:
 
 async def prepare(client: Client, plane: ControlPlane, count: int) -> None:
     names = (NAMESPACE, *(f"org-{number}" for number in range(ORGANIZATIONS)))
-    await create(client, ((NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": one}}) for one in names))
-    plane.apply(list(roles(NAMESPACE, CONTROLLERS)))
+    await create(
+        client, ((NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}) for name in names)
+    )
+    plane.apply(list(iter_roles(NAMESPACE, CONTROLLERS)))
     data = {"username": "alice", "password": "hunter2%&+"}
     encoded = {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "egress-credentials", "namespace": NAMESPACE}}
@@ -190,15 +192,15 @@ async def prepare(client: Client, plane: ControlPlane, count: int) -> None:
 
 async def one_change(client: Client, plane: ControlPlane, operator: Operator, port: int, count: int) -> float:
     """A new port of the base's proxy: the Secrets change, and the ConfigMaps that note what is in them. Seconds of CPU."""
-    since, cpu = plane.moment(), cpu_of_process(operator.pid)
+    since, cpu = plane.get_moment(), cpu_of_process(operator.pid)
     await client.patch(EGRESS_PROXIES, {"spec": settings(port)["spec"]}, "cluster")
     made = await quiet(plane, 3 * count, since)
     used = cpu_of_process(operator.pid) - cpu
-    times = Counter((one["objectRef"]["resource"], one["objectRef"]["namespace"], one["objectRef"]["name"]) for one in made)
+    times = Counter((item["objectRef"]["resource"], item["objectRef"]["namespace"], item["objectRef"]["name"]) for item in made)
     kinds = Counter(resource for resource, _, _ in times)
     say(
         f"change: {len(made):,} writes of {len(times):,} objects {dict(kinds)}, {sum(n > 1 for n in times.values())} by two, "
-        f"{sum(one.get('responseStatus', {}).get('code', 0) > 299 for one in made)} refused; "
+        f"{sum(item.get('responseStatus', {}).get('code', 0) > 299 for item in made)} refused; "
         f"{rate(made):.0f}/s; CPU {used:.1f} s"
     )
     said = told(plane, since)
@@ -208,12 +210,12 @@ async def one_change(client: Client, plane: ControlPlane, operator: Operator, po
 
 async def one_loop(client: Client, plane: ControlPlane, turn: int) -> float:
     """The same objects, applied by lightkube in a process of its own, with another value each. Seconds of CPU."""
-    objects = [one for resource in (SECRETS, CONFIG_MAPS) for one in await _objects(client, resource, turn)]
+    objects = [obj for resource in (SECRETS, CONFIG_MAPS) for obj in await _objects(client, resource, turn)]
     file = plane.directory / "objects.json"
     file.write_text(json.dumps(objects))
-    since = plane.moment()
+    since = plane.get_moment()
     # as the same user: an administrator's requests pass the server's queues
-    kubeconfig = plane.user_kubeconfig("bare", plane.service_account_token(NAMESPACE, "transom"))
+    kubeconfig = plane.write_kubeconfig("bare", plane.create_service_account_token(NAMESPACE, "transom"))
     command = [sys.executable, "-m", "benchmarks.fleet", "--bare", str(file), "--kubeconfig", str(kubeconfig)]
     done = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     output, _ = await done.communicate()
@@ -222,12 +224,12 @@ async def one_loop(client: Client, plane: ControlPlane, turn: int) -> float:
     return float(output)
 
 
-async def _objects(client: Client, resource: Resource[Whole], turn: int) -> list[dict[str, Any]]:
+async def _objects(client: Client, resource: Resource[UnstructuredObject], turn: int) -> list[dict[str, Any]]:
     listing = await client.list_objects(resource, labels=SELECTOR)
-    return [dict(_bare(resource, one.value, turn)) for one in listing.items]
+    return [dict(_bare(resource, item.value, turn)) for item in listing.items]
 
 
-def _bare(resource: Resource[Whole], value: dict[str, Any], turn: int) -> Iterator[tuple[str, Any]]:
+def _bare(resource: Resource[UnstructuredObject], value: dict[str, Any], turn: int) -> Iterator[tuple[str, Any]]:
     meta = value["metadata"]
     kept = {key: meta[key] for key in ("name", "namespace", "labels", "ownerReferences")}
     # an annotation beside the data: applied objects change, and the operator's own fields stay
@@ -244,7 +246,7 @@ async def bare_loop(given: str, kubeconfig: str) -> None:
     client = lightkube.AsyncClient(config, field_manager="bare", trust_env=False)
     client._client._client.headers["User-Agent"] = "bare"
     kinds = {"Secret": Secret, "ConfigMap": ConfigMap}
-    waiting = iter([kinds[one["kind"]].from_dict(one) for one in json.loads(given)])
+    waiting = iter([kinds[load["kind"]].from_dict(load) for load in json.loads(given)])
     began = time.process_time()
 
     async def work() -> None:

@@ -19,13 +19,14 @@ import msgspec
 from tests.windows.planning.histories import History, drawn
 from tests.windows.planning.life import fault, shortest
 
-from transom.windows import ledger, planning
+from transom.windows import ledger
 from transom.windows.host.queries import LEDGER, RESTARTS
 from transom.windows.parts import downtime, environment, environment_items, registry_value, trust
 from transom.windows.parts.environment import Environments
 from transom.windows.parts.environment_items import DesiredItems, MachineVariable, ServiceVariable
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.planning import Plan
+from transom.windows.planning import planner
+from transom.windows.planning.planner import Plan
 from transom.windows.registry.edits import Edit
 
 KEPT = Path(__file__).parent.parent / "tests" / "windows" / "planning" / "kept.json"
@@ -93,18 +94,26 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     ),
     "no restart when a certificate comes": (trust, "_restart_trusting", lambda draft: None),
     "no restart of a service that is managed later": (downtime, "_restart_newly_managed", lambda entry, draft: None),
-    "a certificate is left": (trust, "_distrust", _left_certificate),
+    "a certificate is left": (trust, "_remove_trust", _left_certificate),
     "keys that were made are not noted": (trust, "_note_created", lambda draft, store: None),
     "what services have from a boot is not hidden": (
         environment,
-        "_machine",
-        functools.partial(_no_masks, environment._machine),
+        "_plan_machine",
+        functools.partial(_no_masks, environment._plan_machine),
     ),
-    "what services had before this boot's change is forgotten": (MachineVariable, "is_had", _of_this_boot_alone),
-    "a service made anew is taken for the former one": (environment_items, "_made_anew", lambda value, entry, digest: False),
-    "the ledger's lines come after the values": (planning, "plan", functools.partial(_values_first, planning.plan)),
-    "the ledger forgets who owes a restart": (ledger, "edits", functools.partial(_lines_but, RESTARTS, ledger.edits)),
-    "the ledger forgets what was put off": (ledger, "edits", functools.partial(_lines_but, downtime.DEFERRED, ledger.edits)),
+    "what services had before this boot's change is forgotten": (MachineVariable, "is_inherited", _of_this_boot_alone),
+    "a service made anew is taken for the former one": (environment_items, "_is_recreated", lambda value, entry, digest: False),
+    "the ledger's lines come after the values": (planner, "plan", functools.partial(_values_first, planner.plan)),
+    "the ledger forgets who owes a restart": (
+        ledger,
+        "build_edits",
+        functools.partial(_lines_but, RESTARTS, ledger.build_edits),
+    ),
+    "the ledger forgets what was put off": (
+        ledger,
+        "build_edits",
+        functools.partial(_lines_but, downtime.DEFERRED, ledger.build_edits),
+    ),
 }
 """What is wrong with the code: the object, the name in it, and what stands there instead."""
 
@@ -145,8 +154,8 @@ def first_found(name: str) -> tuple[str, int | None, str]:
 def keep(histories: Sequence[bytes]) -> None:
     """Writes histories to those that the tests run."""
     known = msgspec.json.decode(KEPT.read_bytes(), type=list[History])
-    more = [one for one in (msgspec.json.decode(history, type=History) for history in histories) if one not in known]
-    lines = b",\n".join(msgspec.json.encode(one) for one in (*known, *more))
+    more = [item for item in (msgspec.json.decode(history, type=History) for history in histories) if item not in known]
+    lines = b",\n".join(msgspec.json.encode(item) for item in (*known, *more))
     KEPT.write_bytes(b"[\n" + lines + b"\n]\n")
 
 
@@ -161,7 +170,7 @@ def main() -> int:
         if arguments.mutants is not True:
             last = arguments.first + arguments.runs
             parts = [range(first, min(first + _AT_ONCE, last)) for first in range(arguments.first, last, _AT_ONCE)]
-            found = [one for part in pool.imap_unordered(failing, parts) for one in part]
+            found = [item for part in pool.imap_unordered(failing, parts) for item in part]
             print(f"{arguments.runs} histories in {time.monotonic() - begun:.0f} s: {len(found)} fail")
             for seed, how, history in sorted(found):
                 print(f"  seed {seed}: {how}\n    {history.decode()}")

@@ -24,25 +24,26 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from transom.apply.roll_out import side_by_side
-from transom.apply.target import Target, one_pass
-from transom.hosts import scripts
+from transom.apply.host_pass import build_convergence
+from transom.apply.roll_out import run_concurrently
+from transom.apply.target import Target
 from transom.hosts.errors import Fault
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassResult, PassSettings
-from transom.hosts.passes.light_check import LightLook, Watched, look
+from transom.hosts.passes.base_pass import PassResult, PassSettings
+from transom.hosts.passes.light_check import LightCheckResult, WatchedItems, run_light_check
+from transom.hosts.scripts import host_scripts
 from transom.hosts.scripts.template import BASE
-from transom.hosts.ssh import Access
-from transom.hosts.ssh.directory import remote
+from transom.hosts.ssh.directory import format_sftp_path
 from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.ssh.ssh_client import Access
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate, parse_bundle
-from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
-from transom.windows.planning import desired_settings
+from transom.windows.nodes.windows_instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.planning import queries as questions
+from transom.windows.planning.planner import build_desired_settings
 from winsim import Simulator
 
 OWNER = Owner("bench@bench", "pid 1")
@@ -107,18 +108,17 @@ async def transom(access: Access, value: str, *, change: bool = False) -> PassRe
     """A pass; `change` as the operator knows it, from the settings that it brought the host to before."""
     spec = WindowsInstanceSpec(access.address, access.port, access.username)
     instance = WindowsInstance(metadata=Meta("host"), place=Place("bench", "WindowsInstance/host"), spec=spec)
-    result = await one_pass(
-        Target(instance, egress(value), access.keys[0]), NoHostKeys(), PassSettings(OWNER), change_expected=change
-    )
+    target = Target(instance, egress(value), access.keys[0])
+    result = await build_convergence(target, PassSettings(OWNER), change_expected=change).run(access, NoHostKeys())
     if result.error is not None:
         raise result.error
     return result
 
 
-async def light(access: Access) -> LightLook:
+async def light(access: Access) -> LightCheckResult:
     """A light check of a host that has both services, and as many files as a payload has."""
     files = tuple(rf"C:\k\bin\program-{number}.exe" for number in range(FILES))
-    seen = await look(access, NoHostKeys(), PassSettings(OWNER), Watched(("containerd", "kubelet"), files))
+    seen = await run_light_check(access, NoHostKeys(), PassSettings(OWNER), WatchedItems(("containerd", "kubelet"), files))
     if seen.digest is None:
         raise RuntimeError("the host shows nothing")
     return seen
@@ -130,15 +130,15 @@ def bare_connection(access: Access, key: asyncssh.SSHKey) -> asyncssh.SSHClientC
 
 async def bare_gather(access: Access, key: asyncssh.SSHKey) -> int:
     """The same script, and the same file fetched."""
-    asked = questions.first(desired_settings(egress("proxy")))
+    asked = questions.build_initial_queries(build_desired_settings(egress("proxy")))
     async with bare_connection(access, key) as connection:
-        ended = await connection.run(rf"cmd.exe /d /c {BASE}\{scripts.gather(asked, OWNER).name}", check=True)
+        ended = await connection.run(rf"cmd.exe /d /c {BASE}\{host_scripts.build_gather_script(asked, OWNER).name}", check=True)
         directory = str(ended.stdout).split("transom-gather: ")[1].split()[0]
         async with connection.start_sftp_client() as sftp:
-            async with sftp.open(remote(directory, "gathered"), "rb") as file:
+            async with sftp.open(format_sftp_path(directory, "gathered"), "rb") as file:
                 data = await file.read()
-            await sftp.remove(remote(directory, "gathered"))
-            await sftp.rmdir(remote(directory))
+            await sftp.remove(format_sftp_path(directory, "gathered"))
+            await sftp.rmdir(format_sftp_path(directory))
     return len(data)
 
 
@@ -153,7 +153,7 @@ async def bare_change(access: Access, key: asyncssh.SSHKey) -> None:
 
 async def cpu_of(accesses: list[Access], work: Callable[[Access], Awaitable[object]]) -> float:
     begun = time.process_time()
-    async for _ in side_by_side(accesses, work, AT_ONCE, otherwise=raised):
+    async for _ in run_concurrently(accesses, work, AT_ONCE, otherwise=raised):
         pass
     return time.process_time() - begun
 
@@ -210,7 +210,7 @@ async def measure(ports: list[int], pem: str) -> None:
         work = functools.partial(transom, value=value, change=change)
         cpu, reference = await side_by_side_with_bare(accesses, work, lambda access: bare_change(access, key))
         compared(label, len(accesses), cpu, reference)
-    compared("light check", len(accesses), *await side_by_side_with_bare(accesses, light, lambda one: bare_change(one, key)))
+    compared("light check", len(accesses), *await side_by_side_with_bare(accesses, light, lambda item: bare_change(item, key)))
 
 
 def pairs() -> Iterator[Pair]:

@@ -120,7 +120,7 @@ class Loop:
         while asked < count:
             now = time.perf_counter()
             while asked < count and began + asked / rate <= now:
-                min(self._connections, key=lambda one: one.waiting).ask(began + asked / rate)
+                min(self._connections, key=lambda connection: connection.waiting).ask(began + asked / rate)
                 asked += 1
             await asyncio.sleep(max(0.001, began + asked / rate - time.perf_counter()))
         end = time.perf_counter() + patience
@@ -147,8 +147,8 @@ async def connected(target: Target, number: int) -> AsyncIterator[Loop]:
                 await asyncio.sleep(0.005)
         yield Loop(connections, took)
     finally:
-        for one in connections:
-            one.close()
+        for connection in connections:
+            connection.close()
 
 
 async def measured(order: Order) -> Done:

@@ -22,8 +22,8 @@ from tests.proxy.clients.corpus import OBSERVED
 from tests.proxy.clients.drawn import disagreements, draw_cases
 from tests.proxy.clients.measuring import measure
 
-from transom.proxy.clients import CLIENTS, NODE_CLIENTS
 from transom.proxy.clients.cases import Case, decide_case, read_case
+from transom.proxy.clients.client_table import CLIENTS, NODE_CLIENTS
 from transom.proxy.clients.decision import decide
 from transom.proxy.clients.lint import lint
 
@@ -71,7 +71,7 @@ def pairs() -> Iterator[Pair]:
     asked = [(urlsplit(case.url).netloc, {"no": case.no_proxy or ""}) for case in cases]
 
     def bare() -> float:
-        return cpu_of(lambda: [proxy_bypass_environment(host, given) for _ in range(OFTEN) for host, given in asked]) / OFTEN
+        return cpu_of(lambda: [proxy_bypass_environment(host, item) for _ in range(OFTEN) for host, item in asked]) / OFTEN
 
     yield from alternating("a decision of NO_PROXY, every list new", lambda: new_lists(cases) * len(cases), bare, rounds=9)
 

@@ -31,13 +31,13 @@ from benchmarks.hosts import AT_ONCE, bare_change, bare_connection, raised
 from lab.control_plane import ControlPlane, Moment
 from lab.ports import reserve
 
-from transom.apply.roll_out import side_by_side
-from transom.hosts.ssh import Access
-from transom.kube import ApiError
+from transom.apply.roll_out import run_concurrently
+from transom.hosts.ssh.ssh_client import Access
 from transom.kube.client import Client
 from transom.kube.connection import connect
+from transom.kube.errors import ApiError
 from transom.kube.resources import EGRESS_PROXIES, EVENTS, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
-from transom.manifests.definitions import definitions
+from transom.manifests.definitions import build_crds
 from transom.manifests.workloads import ENVIRONMENT
 from transom.proxy.secret import Secret
 
@@ -68,8 +68,8 @@ class Operator:
 
     def start(self, interval: str) -> None:
         plane, port = self._plane, self._port
-        token = plane.service_account_token(NAMESPACE, "transom")
-        kubeconfig = plane.user_kubeconfig("transom", token)
+        token = plane.create_service_account_token(NAMESPACE, "transom")
+        kubeconfig = plane.write_kubeconfig("transom", token)
         program = ["transom"] if self._loop is None else ["benchmarks.loop", str(self._loop)]
         command = [sys.executable, "-m", *program, "run", f"--kubeconfig={kubeconfig}", f"--bind-address=127.0.0.1:{port}"]
         log = self._log.open("ab")
@@ -111,8 +111,8 @@ class Operator:
 
     def ended(self, since: float) -> list[float]:
         """When it was done with a host, in seconds of the clock, as its log says."""
-        lines = (json.loads(line) for line in self._log.read_text().splitlines() if '"host done"' in line)
-        return sorted(when for one in lines if (when := datetime.fromisoformat(one["timestamp"]).timestamp()) > since)
+        lines = (json.loads(line) for line in self._log.read_text().splitlines() if '"host configured"' in line)
+        return sorted(when for line in lines if (when := datetime.fromisoformat(line["timestamp"]).timestamp()) > since)
 
     async def passes(self) -> float:
         """On hosts, so far."""
@@ -192,7 +192,7 @@ async def put_proxy(client: Client, url: str) -> None:
         "spec": {"httpProxy": url, "httpsProxy": url, "noProxy": "10.0.0.0/8"},
     }
     query = {"fieldManager": "kubectl", "force": "true"}
-    path = EGRESS_PROXIES.path(None, "cluster")
+    path = EGRESS_PROXIES.build_path(None, "cluster")
     await client.request("PATCH", path, query, value, content_type="application/apply-patch+yaml")
 
 
@@ -208,9 +208,9 @@ def requests(plane: ControlPlane, since: Moment) -> Counter[str]:
     Watches, the lease and looks for kinds that are not there go on without any host.
     """
     user = f"system:serviceaccount:{NAMESPACE}:transom"
-    mine = [one for one in plane.audit(since) if one["user"]["username"] == user and one["verb"] != "watch"]
-    kept = [one for one in mine if one.get("responseStatus", {}).get("code") != 404 and "objectRef" in one]
-    asked = ((one["verb"], one["objectRef"]) for one in kept)
+    mine = [item for item in plane.read_audit(since) if item["user"]["username"] == user and item["verb"] != "watch"]
+    kept = [item for item in mine if item.get("responseStatus", {}).get("code") != 404 and "objectRef" in item]
+    asked = ((item["verb"], item["objectRef"]) for item in kept)
     named = ((verb, "/".join(filter(None, (of["resource"], of.get("subresource"))))) for verb, of in asked)
     return Counter(f"{verb} {kind}" for verb, kind in named if kind != "leases")
 
@@ -248,7 +248,7 @@ async def hosts(count: int) -> AsyncIterator[Hosts]:
 
 
 async def prepare(plane: ControlPlane, client: Client, key: str, ports: list[int], nodes: int) -> None:
-    await asyncio.to_thread(plane.define, definitions())
+    await asyncio.to_thread(plane.define, build_crds())
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     account = {"name": "transom", "namespace": NAMESPACE}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
@@ -276,7 +276,7 @@ async def beat(client: Client, numbers: Iterable[int], nodes: int, when: str, at
     async def work() -> None:
         for number in waiting:
             beat = when or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            path = NODES.path(None, f"win-{number % nodes:05}", "status")
+            path = NODES.build_path(None, f"win-{number % nodes:05}", "status")
             value = {"status": {"conditions": [{"type": "Ready", "lastHeartbeatTime": beat}]}}
             await client.request("PATCH", path, None, value, content_type="application/strategic-merge-patch+json")
 
@@ -329,7 +329,7 @@ async def first_status(client: Client, nodes: int) -> None:
 
     async def work() -> None:
         for number in waiting:
-            path = NODES.path(None, f"win-{number:05}", "status")
+            path = NODES.build_path(None, f"win-{number:05}", "status")
             await client.request("PATCH", path, None, value, content_type="application/merge-patch+json")
 
     await asyncio.gather(*(work() for _ in range(16)))
@@ -399,7 +399,7 @@ async def bare_write(client: Client, count: int = 500) -> float:
 
 async def over_all(accesses: list[Access], work: Callable[[Access], Awaitable[object]]) -> Bare:
     wall, cpu = time.perf_counter(), time.process_time()
-    async for _ in side_by_side(accesses, work, AT_ONCE, otherwise=raised):
+    async for _ in run_concurrently(accesses, work, AT_ONCE, otherwise=raised):
         pass
     return Bare(time.process_time() - cpu, time.perf_counter() - wall)
 
@@ -467,7 +467,7 @@ async def change(operator: Operator, plane: ControlPlane, client: Client, count:
     """Seconds of CPU that it took, without what the same time takes anyway."""
     rate = await background(operator)
     before = await operator.passes()
-    since = plane.moment()
+    since = plane.get_moment()
     cpu, begun, changed = operator.cpu(), time.perf_counter(), time.time()
     await put_proxy(client, "http://second.example:3128")
     await until(lambda: done(operator, before + count))

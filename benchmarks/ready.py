@@ -22,10 +22,10 @@ from lab.network import Network
 
 from lab import payload
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassSettings
-from transom.hosts.passes.configure import Configured, Worker, configure
-from transom.hosts.ssh import Access
+from transom.hosts.passes.base_pass import PassSettings
+from transom.hosts.passes.configure import ConfigureResult, Worker, configure
 from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.ssh.ssh_client import Access
 from transom.hosts.steps.delivery import DeliveryProgress
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
@@ -73,18 +73,21 @@ def until_ready(plane: ControlPlane) -> None:
     while time.monotonic() < end:
         for request in json.loads(plane.request("GET", REQUESTS))["items"]:
             if not request["status"].get("conditions"):
-                plane.kubectl("certificate", "approve", request["metadata"]["name"])
+                plane.run_kubectl("certificate", "approve", request["metadata"]["name"])
         try:
             node = json.loads(plane.request("GET", f"/api/v1/nodes/{NAME}"))
         except HTTPError:
             node = {}
-        if any(one["type"] == "Ready" and one["status"] == "True" for one in node.get("status", {}).get("conditions", ())):
+        if any(
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in node.get("status", {}).get("conditions", ())
+        ):
             return
         time.sleep(0.05)
     raise SystemExit(f"Node {NAME} did not get Ready within {LONGEST} s")
 
 
-def by_transom(plane: ControlPlane, machine: Machine, config: str) -> tuple[Configured, float, float]:
+def by_transom(plane: ControlPlane, machine: Machine, config: str) -> tuple[ConfigureResult, float, float]:
     """What the pass did, the seconds of its transfer, and those from its first connection to Ready."""
     sending: list[float] = []
 
@@ -104,7 +107,7 @@ def by_transom(plane: ControlPlane, machine: Machine, config: str) -> tuple[Conf
         "kubelet-ca": Secret(plane.authority_file.read_text()),
         "bootstrap-kubeconfig": Secret(config),
     }
-    directory = PayloadDirectory.open(payload.directory())
+    directory = PayloadDirectory.open(payload.build_directory())
     worker = Worker(directory, Facts(node_name=NAME, variables=variables, provided=provided))
     ssh, place = machine.ssh, machine.place
     access = Access(place.address, place.port, ssh.user, (Secret(ssh.key.read_text()),), ssh.host_key)
@@ -120,11 +123,11 @@ def by_hand(plane: ControlPlane, machine: Machine, config: str) -> float:
     """Seconds from the start of containerd to Ready."""
     for service in reversed(SERVICES):
         machine.stop(service)
-    plane.kubectl("delete", "node", NAME)
+    plane.run_kubectl("delete", "node", NAME)
     for path in OWN:
-        file = machine.path(path)
+        file = machine.find_path(path)
         shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
-    machine.path(r"C:\k\bootstrap.kubeconfig").write_text(config)
+    machine.find_path(r"C:\k\bootstrap.kubeconfig").write_text(config)
     begun = time.monotonic()
     for service in SERVICES:
         machine.start(service)
@@ -137,7 +140,7 @@ def main() -> None:
         enter: Callable[[Any], Any] = stack.enter_context
         network = enter(Network())
         plane = enter(ControlPlane(controllers=True, address=network.address))
-        machine = enter(Machine(NAME, place=network.place(NAME.upper()), bare=True))
+        machine = enter(Machine(NAME, place=network.add_place(NAME.upper()), bare=True))
         machine.boot()
         config = kubeconfig(plane)
         done, transfer, whole = by_transom(plane, machine, config)

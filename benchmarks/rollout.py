@@ -9,15 +9,16 @@ import time
 
 from benchmarks.hosts import AT_ONCE, OWNER, egress, served
 
+from transom.apply.host_pass import HostPass
 from transom.apply.roll_out import roll_out
-from transom.apply.target import Target, passing
-from transom.hosts.passes import PassSettings
-from transom.hosts.ssh import Timeouts
+from transom.apply.target import Target
+from transom.hosts.passes.base_pass import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.ssh.ssh_client import Timeouts
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
-from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes.windows_instance import WindowsInstance, WindowsInstanceSpec
 
 PATIENT = Timeouts(connect=120, progress=300)
 """The machine is shared: time is not what is measured."""
@@ -36,8 +37,8 @@ def targets(ports: list[int], key: str, proxy: str) -> list[Target]:
 async def change(ports: list[int], key: str, proxy: str, *, all_at_once: bool) -> float:
     """CPU seconds of one change of all hosts."""
     begun = time.process_time()
-    work = passing(NoHostKeys(), PassSettings(OWNER, timeouts=PATIENT))
-    async for _, report in roll_out(targets(ports, key, proxy), work, at_once=AT_ONCE, all_at_once=all_at_once):
+    host_pass = HostPass(NoHostKeys(), PassSettings(OWNER, timeouts=PATIENT))
+    async for _, report in roll_out(targets(ports, key, proxy), host_pass.run, at_once=AT_ONCE, all_at_once=all_at_once):
         assert report.result == "changed", report.error
     return time.process_time() - begun
 

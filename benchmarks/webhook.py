@@ -29,8 +29,8 @@ from lab.authority import Authority
 from lab.control_plane import ControlPlane
 from tests.support.bundles import certificate
 
-from transom.manifests.admission import admission_roles
-from transom.manifests.definitions import definitions
+from transom.manifests.admission import iter_admission_roles
+from transom.manifests.definitions import build_crds
 from transom.manifests.workloads import ENVIRONMENT
 
 ROOT = Path(__file__).parent.parent
@@ -124,7 +124,7 @@ def prepare(plane: ControlPlane, namespaces: int) -> None:
         labels = {f"example.com/label-{index}": "x" * 20 for index in range(5)}
         return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
-    plane.define([*definitions(), named(OWN), *admission_roles(OWN)])
+    plane.define([*build_crds(), named(OWN), *iter_admission_roles(OWN)])
     for number in range(namespaces):
         plane.request("POST", "/api/v1/namespaces", named(f"namespace-{number:04}"))
     meta = {"name": "egress-credentials", "namespace": OWN}
@@ -144,7 +144,7 @@ def prepare(plane: ControlPlane, namespaces: int) -> None:
 
 
 def started(plane: ControlPlane, log: Path) -> subprocess.Popen[bytes]:
-    kubeconfig = plane.user_kubeconfig("webhook", plane.service_account_token(OWN, "transom-webhook"))
+    kubeconfig = plane.write_kubeconfig("webhook", plane.create_service_account_token(OWN, "transom-webhook"))
     flags = {
         "kubeconfig": kubeconfig,
         "url": f"https://127.0.0.1:{PORTS['transom']}",
@@ -228,7 +228,7 @@ async def servers(namespaces: int) -> AsyncIterator[Servers]:
         processes = {"bare": bare_process, "transom": started(plane, log)}
         try:
             await until(lambda: '"registered"' in log.read_text())
-            held = json.loads(plane.kubectl("get", "secret", "-n", OWN, "transom-webhook", "-o", "json"))["data"]
+            held = json.loads(plane.run_kubectl("get", "secret", "-n", OWN, "transom-webhook", "-o", "json"))["data"]
             trusted = {"bare": authority.certificate_file.read_text(), "transom": base64.b64decode(held["ca.crt"]).decode()}
             both = Servers(plane, log, processes, trusted)
             async with AsyncExitStack() as stack:

@@ -7,10 +7,13 @@ architecture is made the same way.
 from __future__ import annotations
 
 import hashlib
+import http.client
+import itertools
 import os
 import re
 import subprocess
 import tempfile
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -42,6 +45,9 @@ _DROPPED = re.compile(
     r"etc/(update-motd\.d|skel|profile|issue|dpkg|default|motd)|usr/sbin/[^/]+|var/(backups|local|mail|spool|lock|opt)/|(boot|media|mnt|srv|home|opt)/"
 )
 _MIRRORS = {"debian": "http://deb.debian.org/debian", "debian-security": "http://deb.debian.org/debian-security"}
+_ATTEMPTS = 3
+_WAIT_SECONDS = 5.0
+"""Before the second attempt; twice as much before the third."""
 _SNAPSHOT = "https://snapshot.debian.org/archive"
 """Keeps what the mirrors had at any time: https://snapshot.debian.org, "Usage"."""
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -74,19 +80,19 @@ class Lock:
 
 
 def read_lock(architecture: str) -> Lock:
-    """The lock of an architecture."""
+    """Read the lock of an architecture."""
     head, *lines = (HERE / f"debian-{architecture}.lock").read_text().splitlines()
     return Lock(head.split()[-1], tuple(Package(*line.split()) for line in lines))
 
 
 def resolve(architecture: str, made: str) -> Lock:
-    """What apt takes today, of indices whose signatures it has checked. Raises DebianError."""
+    """Resolve the packages with apt today, from indices with verified signatures. Raises DebianError."""
     with tempfile.TemporaryDirectory(prefix="transom-apt-") as directory:
         here = Path(directory)
         for name in ("lists/partial", "cache/archives/partial", "sources"):
             (here / name).mkdir(parents=True)
         (here / "status").touch()
-        (here / "sources" / "debian.sources").write_text("\n".join(_sources()))
+        (here / "sources" / "debian.sources").write_text("\n".join(_iter_sources()))
         options = {
             "APT::Architecture": architecture,
             "APT::Architectures": architecture,
@@ -99,12 +105,14 @@ def resolve(architecture: str, made: str) -> Lock:
         }
         apt = ["apt-get", "-q", *(f"-o{name}={value}" for name, value in options.items())]
         _run([*apt, "update"])
-        said = _run([*apt, "--print-uris", "-y", "--no-install-recommends", "install", *WANTED])
-    found = re.findall(r"^'http://[^/]+/(debian(?:-security)?)/(\S+)' (\S+)_\S+ \d+ SHA256:([0-9a-f]{64})$", said, re.MULTILINE)
-    packages = (
-        Package(archive, path, sha256) for archive, path, name, sha256 in found if name.partition("_")[0] not in UNWANTED
+        output = _run([*apt, "--print-uris", "-y", "--no-install-recommends", "install", *WANTED])
+    matches = re.findall(
+        r"^'http://[^/]+/(debian(?:-security)?)/(\S+)' (\S+)_\S+ \d+ SHA256:([0-9a-f]{64})$", output, re.MULTILINE
     )
-    return Lock(made, tuple(sorted(packages, key=lambda one: one.file)))
+    packages = (
+        Package(archive, path, sha256) for archive, path, name, sha256 in matches if name.partition("_")[0] not in UNWANTED
+    )
+    return Lock(made, tuple(sorted(packages, key=lambda package: package.file)))
 
 
 def write_lock(architecture: str, lock: Lock) -> None:
@@ -115,13 +123,13 @@ def write_lock(architecture: str, lock: Lock) -> None:
 
 def unpack(lock: Lock, root: Path, cache: Path) -> None:
     """Fill a root: the packages' files, and what each says of itself, where scanners look for it. Raises DebianError."""
-    told = root / "var/lib/dpkg/status.d"
-    told.mkdir(parents=True)
+    status_directory = root / "var/lib/dpkg/status.d"
+    status_directory.mkdir(parents=True)
     for package in lock.packages:
-        file = _fetched(package, lock, cache)
+        file = _fetch(package, lock, cache)
         _run(["dpkg-deb", "--extract", str(file), str(root)])
         control = _run(["dpkg-deb", "--field", str(file)])
-        (told / _field(control, "Package")).write_text(control)
+        (status_directory / _get_field(control, "Package")).write_text(control)
     for path in sorted(root.rglob("*"), reverse=True):
         inner = path.relative_to(root).as_posix()
         if path.is_dir() and not path.is_symlink():
@@ -131,20 +139,20 @@ def unpack(lock: Lock, root: Path, cache: Path) -> None:
             path.unlink()
 
 
-def described(root: Path) -> Iterator[Mapping[str, str]]:
-    """What the packages of a root say of themselves: `Package`, `Version`, `Architecture`."""
+def iter_descriptions(root: Path) -> Iterator[Mapping[str, str]]:
+    """Yield `Package`, `Version` and `Architecture` of each package of a root."""
     for file in sorted((root / "var/lib/dpkg/status.d").iterdir()):
         control = file.read_text()
-        yield {name: _field(control, name) for name in ("Package", "Version", "Architecture")}
+        yield {name: _get_field(control, name) for name in ("Package", "Version", "Architecture")}
 
 
-def _field(control: str, name: str) -> str:
-    found = re.search(rf"^{name}: (\S+)", control, re.MULTILINE)
-    return found[1] if found else ""
+def _get_field(control: str, name: str) -> str:
+    match = re.search(rf"^{name}: (\S+)", control, re.MULTILINE)
+    return match[1] if match else ""
 
 
-def _fetched(package: Package, lock: Lock, cache: Path) -> Path:
-    """The package's file in the cache; what a mirror does not have any more is at snapshot.debian.org."""
+def _fetch(package: Package, lock: Lock, cache: Path) -> Path:
+    """Return a package's file in the cache, fetched from a mirror or else from snapshot.debian.org."""
     target = cache / package.sha256
     if target.exists():
         return target
@@ -153,24 +161,27 @@ def _fetched(package: Package, lock: Lock, cache: Path) -> Path:
         name: url for name in _MIRRORS if (url := os.environ.get(f"TRANSOM_{name.upper().replace('-', '_')}_MIRROR"))
     }
     places = (f"{mirrors[package.archive]}/{package.path}", f"{_SNAPSHOT}/{package.archive}/{lock.made}/{package.path}")
-    said: list[str] = []
-    for url in places:
+    errors: list[str] = []
+    # in turns: what a mirror does not have now, it may have in some seconds
+    for attempt, url in itertools.product(range(_ATTEMPTS), places):
+        if attempt and url == places[0]:
+            time.sleep(_WAIT_SECONDS * attempt)
         try:
             with urllib.request.urlopen(url, timeout=120) as answer:
                 content = answer.read()
-        except OSError as error:
-            said.append(f"{url}: {error}")
+        except (OSError, http.client.HTTPException) as error:
+            errors.append(f"{url}: {error}")
             continue
         if hashlib.sha256(content).hexdigest() == package.sha256:
             part = Path(tempfile.mkstemp(dir=cache)[1])
             part.write_bytes(content)
             part.rename(target)
             return target
-        said.append(f"{url}: it has another hash than the lock says")
-    raise DebianError(f"{package.file} cannot be had: {'; '.join(said)}")
+        errors.append(f"{url}: it has another hash than the lock says")
+    raise DebianError(f"{package.file} cannot be had: {'; '.join(dict.fromkeys(errors))}")
 
 
-def _sources() -> Iterator[str]:
+def _iter_sources() -> Iterator[str]:
     for archive, suites in (("debian", f"{SUITE} {SUITE}-updates"), ("debian-security", f"{SUITE}-security")):
         yield f"Types: deb\nURIs: {_MIRRORS[archive]}\nSuites: {suites}\nComponents: main\nSigned-By: {_KEYRING}\n"
 

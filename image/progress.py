@@ -15,8 +15,8 @@ _position: ContextVar[str] = ContextVar("position", default="")
 
 
 @contextmanager
-def position(number: int, count: int) -> Iterator[None]:
-    """Say of every step in this block that it belongs to the ``number``-th of ``count`` parts."""
+def number_steps(number: int, count: int) -> Iterator[None]:
+    """Mark every step in this block as part ``number`` of ``count``."""
     token = _position.set(f"[{number}/{count}] ")
     try:
         yield
@@ -25,10 +25,10 @@ def position(number: int, count: int) -> Iterator[None]:
 
 
 @contextmanager
-def step(what: str) -> Iterator[None]:
-    """Say on stderr what is being done, and at the end how long it took.
+def run_step(what: str) -> Iterator[None]:
+    """Print a step to stderr, and its duration at the end.
 
-    On a terminal the seconds count up; elsewhere they are said once a minute.
+    On a terminal the seconds count up; otherwise they are printed once a minute.
     """
     began = time.monotonic()
     done = threading.Event()

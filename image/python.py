@@ -23,13 +23,13 @@ class PythonError(Exception):
     """A program failed; the message has the end of what it said."""
 
 
-def native() -> str:
-    """The architecture of this machine, as Debian and Go name it."""
+def get_native_architecture() -> str:
+    """Return the architecture of this machine, as Debian and Go name it."""
     return {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 
 
-def requirements() -> str:
-    """Everything that Transom needs, each with its hashes, as `uv.lock` has it."""
+def export_requirements() -> str:
+    """Return the dependencies of Transom with their hashes, from `uv.lock`."""
     return _run("uv", "export", "--locked", "--quiet", "--no-dev", "--no-emit-project", "--no-header", "--no-annotate")
 
 
@@ -41,8 +41,8 @@ def install(wanted: str, architecture: str, tree: Path) -> None:
     listed.write_text(wanted)
     machine = TRIPLETS[architecture].partition("-")[0]
     wheels = ("--python-platform", f"{machine}-manylinux_{_GLIBC}", "--python-version", "3.11", "--only-binary", ":all:")
-    options = ("--no-deps", "--require-hashes", "--no-compile-bytecode", "--link-mode", "copy", "--no-config")
-    _run("uv", "pip", "install", "--quiet", "--target", str(target), *wheels, *options, "-r", str(listed))
+    options = ("--no-deps", "--no-compile-bytecode", "--link-mode", "copy", "--no-config")
+    _run("uv", "pip", "install", "--quiet", "--target", str(target), "--require-hashes", *wheels, *options, "-r", str(listed))
     for path in [*target.glob("bin/*"), *target.glob("*.dist-info/REQUESTED"), target / ".lock"]:
         path.unlink(missing_ok=True)
     if (target / "bin").exists():
@@ -71,7 +71,7 @@ def compile_all(root: Path, tree: Path, inner: str) -> None:
     In a root that cannot be written nothing compiled could be kept. It is not held against the time of its source, which
     the image sets anew (PEP 552, unchecked hash).
     """
-    here = native()
+    here = get_native_architecture()
     libraries = ":".join(str(root / directory / TRIPLETS[here]) for directory in ("lib", "usr/lib"))
     python = (str(root / _LOADERS[here]), "--library-path", libraries, str(root / "usr/bin/python3.11"), "-S", "-s")
     job = ("-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "-s", str(tree), "-p", "/", str(tree / inner))

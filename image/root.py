@@ -27,7 +27,7 @@ def complete(root: Path) -> None:
     certificates = sorted((root / "usr/share/ca-certificates").rglob("*.crt"))
     bundle = root / _BUNDLE
     bundle.parent.mkdir(parents=True, exist_ok=True)
-    bundle.write_text("".join(one.read_text().rstrip("\n") + "\n" for one in certificates))
+    bundle.write_text("".join(certificate.read_text().rstrip("\n") + "\n" for certificate in certificates))
     # OPENSSLDIR of Debian's libssl3 (openssl version -d): what Python's ssl takes where nobody says anything
     (root / "usr/lib/ssl").mkdir(parents=True, exist_ok=True)
     (root / "usr/lib/ssl/cert.pem").symlink_to(f"/{_BUNDLE}")

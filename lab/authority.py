@@ -19,10 +19,10 @@ class Authority:
     """Makes certificates in a directory: ``ca.crt`` and ``ca.key`` at once, others by ``issue``."""
 
     def __init__(self, directory: Path, name: str = "test-ca", *, for_wine: bool = False) -> None:
-        """Make it. `for_wine`: with RSA, for what Wine verifies by the machine's certificate stores.
+        """Create the CA. `for_wine`: with an RSA key, for what Wine verifies with the machine's certificate stores.
 
-        Wine 8 takes an ECDSA signature for forged where one of its two numbers is shorter than 32 bytes, as it is in one of 128
-        (seen: each CA that was drawn with such a signature was refused, and none of the others).
+        Wine 8 rejects an ECDSA signature as forged if one of its two numbers is shorter than 32 bytes, as in one of 128
+        signatures (observed: Wine refused each CA with such a signature, and no other).
         """
         self.directory = directory
         self.certificate_file = directory / "ca.crt"
@@ -30,7 +30,9 @@ class Authority:
         self._key: PrivateKey = rsa.generate_private_key(65537, 2048) if for_wine else ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-        builder = self._builder(self._name, self._key.public_key()).add_extension(x509.BasicConstraints(True, None), True)
+        builder = self._create_builder(self._name, self._key.public_key()).add_extension(
+            x509.BasicConstraints(True, None), True
+        )
         self._certificate = builder.add_extension(usage, True).sign(self._key, hashes.SHA256())
         _write_key(self.key_file, self._key)
         self.certificate_file.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
@@ -42,9 +44,9 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
         subject = x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = self._builder(subject, key.public_key())
+        builder = self._create_builder(subject, key.public_key())
         if addresses:
-            builder = builder.add_extension(x509.SubjectAlternativeName([_general_name(a) for a in addresses]), False)
+            builder = builder.add_extension(x509.SubjectAlternativeName([_build_general_name(a) for a in addresses]), False)
         purpose = ExtendedKeyUsageOID.SERVER_AUTH if addresses else ExtendedKeyUsageOID.CLIENT_AUTH
         certificate = builder.add_extension(x509.ExtendedKeyUsage([purpose]), False).sign(self._key, hashes.SHA256())
         certificate_file, key_file = self.directory / f"{file}.crt", self.directory / f"{file}.key"
@@ -52,7 +54,7 @@ class Authority:
         _write_key(key_file, key)
         return certificate_file, key_file
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey) -> x509.CertificateBuilder:
+    def _create_builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
         return (
             x509.CertificateBuilder()
@@ -82,7 +84,7 @@ def _write_key(path: Path, key: PrivateKey) -> None:
     )
 
 
-def _general_name(address: str) -> x509.GeneralName:
+def _build_general_name(address: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(address))
     except ValueError:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from image.progress import step
+from image.progress import run_step
 
 from lab import cache, golang, kubernetes
 from lab.process import TIED
@@ -87,36 +87,36 @@ CONTAINERD_PROGRAMS = (
 )
 
 
-def node_programs() -> tuple[Program, ...]:
-    """kubelet.exe, kube-proxy.exe, and kube-log-runner.exe, which writes the log that kubelet has no option for."""
-    version = kubernetes.version()
+def list_node_programs() -> tuple[Program, ...]:
+    """Return kubelet.exe, kube-proxy.exe and kube-log-runner.exe, which writes the log file that kubelet has no option for."""
+    version = kubernetes.read_version()
     return (
-        _stamped("kubelet"),
-        _stamped("kube-proxy"),
+        _get_stamped_program("kubelet"),
+        _get_stamped_program("kube-proxy"),
         Program("kube-log-runner", "kubernetes", "k8s.io/component-base/logs/kube-log-runner", version),
     )
 
 
-def kubeadm_program() -> Program:
-    """kubeadm.exe, which takes the socket of a Windows node's containerd."""
-    return _stamped("kubeadm")
+def get_kubeadm_program() -> Program:
+    """Return kubeadm.exe, which takes the socket of a Windows node's containerd."""
+    return _get_stamped_program("kubeadm")
 
 
-def _stamped(name: str) -> Program:
-    """A program of Kubernetes that knows its version."""
-    version = kubernetes.version()
+def _get_stamped_program(name: str) -> Program:
+    """Return a program of Kubernetes with linker flags that set its version."""
+    version = kubernetes.read_version()
     major, minor = version.removeprefix("v").split(".")[:2]
     component = "k8s.io/component-base/version"
     stamped = f"-X {component}.gitVersion={version} -X {component}.gitMajor={major} -X {component}.gitMinor={minor}"
     return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", version, stamped)
 
 
-def native() -> Path:
-    """The directory of the DLLs that fill Wine's gaps, and of boot.exe, shell.exe and tool.exe."""
+def build_native() -> Path:
+    """Return the directory of the DLLs that Wine lacks, and of boot.exe, shell.exe and tool.exe; build it if needed."""
     sources = SOURCES / "native"
 
     def make(target: Path) -> None:
-        with step("building the DLLs for Wine"):
+        with run_step("building the DLLs for Wine"):
             for library in LIBRARIES:
                 links = [f"-l{name}" for name in library.links]
                 options = ["-O2", "-Wall", "-Wno-cast-function-type", "-s", "-shared"]
@@ -125,22 +125,25 @@ def native() -> Path:
             for name in ("boot", "shell", "tool"):
                 _compile([*program, "-o", target / f"{name}.exe", sources / f"{name}.c", "-lbcrypt"])
 
-    return cache.entry("native", cache.digest([sources]), make)
+    return cache.get_entry("native", cache.digest([sources]), make)
 
 
-def program(wanted: Program) -> Path:
-    """The built file."""
+def build_program(wanted: Program) -> Path:
+    """Return the built file of a program; build it if needed."""
     module = SOURCES / "go" / wanted.module
     key = cache.digest([module, wanted.package, wanted.linker_flags])
 
     def make(target: Path) -> None:
         title = " ".join(filter(None, (f"building {wanted.file}", wanted.version)))
-        with step(title):
+        with run_step(title):
             flags = f"-s -w {wanted.linker_flags}".strip()
             command: list[str | Path] = ["build", "-ldflags", flags, "-o", target / wanted.file, wanted.package]
             golang.run(module, command, GOOS=wanted.system, GOARCH="amd64", CGO_ENABLED="0", GOFLAGS="-buildvcs=false")
 
-    return cache.entry(wanted.name if wanted.system == "windows" else f"{wanted.name}-{wanted.system}", key, make) / wanted.file
+    return (
+        cache.get_entry(wanted.name if wanted.system == "windows" else f"{wanted.name}-{wanted.system}", key, make)
+        / wanted.file
+    )
 
 
 def _compile(command: Sequence[str | Path]) -> None:

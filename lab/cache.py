@@ -14,20 +14,20 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from image.progress import step
+from image.progress import run_step
 
 KEY_LENGTH = 16
 
 
-def directory() -> Path:
-    """``$XDG_CACHE_HOME/transom-lab``, or the same under ``~/.cache``; made where it is missing."""
+def get_directory() -> Path:
+    """Return ``$XDG_CACHE_HOME/transom-lab`` or ``~/.cache/transom-lab``; create it if it is missing."""
     path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "transom-lab"
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def digest(parts: Iterable[str | Path]) -> str:
-    """A short hash of strings, of files and of all files below directories: the key of what is made from them."""
+    """Compute a short hash of strings, of files and of all files below directories, used as a cache key."""
     total = hashlib.sha256()
     for part in parts:
         if isinstance(part, str):
@@ -39,35 +39,35 @@ def digest(parts: Iterable[str | Path]) -> str:
 
 
 @contextmanager
-def locked(name: str, waiting: str = "") -> Iterator[None]:
-    """Keep other processes that ask for the same name waiting. The lock goes with the process that holds it.
+def hold_lock(name: str, waiting: str = "") -> Iterator[None]:
+    """Hold the lock of a name until the block ends; other processes wait for it.
 
-    With ``waiting`` that is said where there is somebody to wait for.
+    The lock ends with the process that holds it. ``waiting`` is printed while this process waits.
     """
-    with (directory() / f"{name}.lock").open("w") as handle:
+    with (get_directory() / f"{name}.lock").open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            with step(waiting) if waiting else nullcontext():
+            with run_step(waiting) if waiting else nullcontext():
                 fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
-def entry(name: str, key: str, make: Callable[[Path], None]) -> Path:
-    """The directory ``<name>-<key>`` of the cache, made by ``make(directory)`` where it is missing.
+def get_entry(name: str, key: str, make: Callable[[Path], None]) -> Path:
+    """Return the directory ``<name>-<key>`` of the cache, built by ``make(directory)`` if it is missing.
 
-    It appears under its name only when it is complete, and is made once, however many processes ask for it. What a process
-    that was killed has left half made goes when the next one makes it.
+    It appears under its name only when it is complete, and is built once, however many processes ask for it. The next build
+    removes what a killed process left unfinished.
     """
-    path = directory() / f"{name}-{key}"
+    path = get_directory() / f"{name}-{key}"
     if path.exists():
         os.utime(path)
         return path
-    with locked(name, waiting=f"waiting for another process that makes {name}"):
+    with hold_lock(name, waiting=f"waiting for another process that makes {name}"):
         if path.exists():
             return path
         _clear(name)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=directory()))
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=get_directory()))
         try:
             make(unfinished)
             unfinished.rename(path)
@@ -82,14 +82,14 @@ def _clear(name: str) -> None:
     """Remove what is half made under this name, with the processes that still work on it; its lock is ours."""
     # as tempfile ends its names: what is made under `template` is not under `template-bare`
     half_made = re.compile(rf"\.{re.escape(name)}-[a-z0-9_]{{8}}")
-    for path in directory().iterdir():
+    for path in get_directory().iterdir():
         if half_made.fullmatch(path.name):
             _end_processes(path)
             shutil.rmtree(path, ignore_errors=True)
 
 
 def _end_processes(directory: Path) -> None:
-    """End the processes that stand in a directory or have its path in their environment, as those of a Wine prefix do."""
+    """Kill the processes whose working directory is below a directory or whose environment contains its path."""
     for process in Path("/proc").glob("[0-9]*"):
         # OSError: it has ended, or is somebody else's
         with suppress(OSError):
@@ -99,7 +99,7 @@ def _end_processes(directory: Path) -> None:
 
 
 def _forget(name: str, kept: Path) -> None:
-    """Remove what older sources gave under this name, where nobody has asked for it for a day."""
-    for path in directory().glob(f"{name}-{'[0-9a-f]' * KEY_LENGTH}"):
+    """Remove the entries of this name with other keys that were not used for a day."""
+    for path in get_directory().glob(f"{name}-{'[0-9a-f]' * KEY_LENGTH}"):
         if path != kept and path.stat().st_mtime < time.time() - 86_400:
             shutil.rmtree(path, ignore_errors=True)

@@ -15,15 +15,15 @@ from lab import cache
 
 
 def claim(parent: Path, prefix: str, others: str, end: Callable[[Path], None] = lambda _: None) -> tuple[Path, IO[str]]:
-    """A new directory, and the lock that says that somebody uses it, which goes with this process.
+    """Create a directory and hold its lock, which ends with this process.
 
     Args:
-        parent: where it is made.
-        prefix: what its name begins with.
-        others: a pattern of names; those of this user that nobody uses any more are removed.
-        end: is called before with each of these, for what still runs in it.
+       parent: the directory to create it in.
+       prefix: the beginning of its name.
+       others: a pattern of names; those of this user without a lock are removed.
+       end: is called with each of these before it is removed, to end what still runs in it.
     """
-    with cache.locked("claims"):
+    with cache.hold_lock("claims"):
         for directory in parent.glob(others):
             # FileNotFoundError: its owner is removing it right now
             with suppress(BlockingIOError, FileNotFoundError):

@@ -15,7 +15,7 @@ from unittest import mock
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFile:
     r"""A file that would be written: its path as on Windows (`C:\k\proxy.cmd`; `\run\…` is on the current drive)."""
 
     path: str
@@ -24,7 +24,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Ran:
+class RunScript:
     """A script that would be run: by `cmd`, `powershell` or `powershell-x86`, and its bytes."""
 
     program: str
@@ -50,18 +50,18 @@ class Clock:
 class Outcome:
     """What would happen, in order, and what cloudbase-init complained of in its log (warnings and errors)."""
 
-    events: list[Written | Ran | User | Clock] = field(default_factory=list)
+    events: list[WrittenFile | RunScript | User | Clock] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
     @property
-    def files(self) -> list[Written]:
+    def files(self) -> list[WrittenFile]:
         """The files, in order."""
-        return [event for event in self.events if isinstance(event, Written)]
+        return [event for event in self.events if isinstance(event, WrittenFile)]
 
     @property
-    def scripts(self) -> list[Ran]:
+    def scripts(self) -> list[RunScript]:
         """The scripts, in order; the commands of `runcmd` are one of them."""
-        return [event for event in self.events if isinstance(event, Ran)]
+        return [event for event in self.events if isinstance(event, RunScript)]
 
     @property
     def users(self) -> list[User]:
@@ -96,14 +96,14 @@ def read(
     """
     from cloudbaseinit.plugins.common import userdata  # type: ignore[import-untyped]
 
-    with recording(plugins or {}, modules) as outcome:
-        source = service(user_data, metadata or HOST)
+    with record_outcome(plugins or {}, modules) as outcome:
+        source = create_service(user_data, metadata or HOST)
         userdata.UserDataPlugin().execute(source, {})
     return outcome
 
 
-def service(user_data: bytes, metadata: Mapping[str, str]) -> Any:
-    """A metadata service of cloudbase-init that has this user data."""
+def create_service(user_data: bytes, metadata: Mapping[str, str]) -> Any:
+    """Create a metadata service of cloudbase-init with this user data."""
     from cloudbaseinit.metadata.services import base  # type: ignore[import-untyped]
 
     class Service(base.BaseMetadataService):  # type: ignore[misc]
@@ -120,8 +120,11 @@ def service(user_data: bytes, metadata: Mapping[str, str]) -> Any:
 
 
 @contextmanager
-def recording(plugins: Mapping[str, str], modules: Sequence[Path], windows: _Windows | None = None) -> Iterator[Outcome]:
-    """The ends of cloudbase-init that would touch this machine, as a record: that of `windows`, where it is given."""
+def record_outcome(plugins: Mapping[str, str], modules: Sequence[Path], windows: _Windows | None = None) -> Iterator[Outcome]:
+    """Replace what of cloudbase-init would change this machine, and yield the record of it.
+
+    With `windows`, the record is that of `windows`.
+    """
     from cloudbaseinit import conf  # type: ignore[import-untyped]
     from cloudbaseinit.osutils import factory  # type: ignore[import-untyped]
     from cloudbaseinit.plugins.common.userdataplugins.cloudconfigplugins import write_files  # type: ignore[import-untyped]
@@ -132,7 +135,7 @@ def recording(plugins: Mapping[str, str], modules: Sequence[Path], windows: _Win
     logger = logging.getLogger("cloudbaseinit")
 
     def write(path: str, content: bytes, permissions: int = write_files.DEFAULT_PERMISSIONS, open_mode: str = "wb") -> bool:
-        outcome.events.append(Written(path, content, permissions))
+        outcome.events.append(WrittenFile(path, content, permissions))
         return True
 
     replaced = [plugins.get(path, path) for path in conf.CONF.user_data_plugins]
@@ -173,11 +176,11 @@ class _Windows:
         return "rem cmd"
 
     def execute_process(self, args: Sequence[str], shell: bool = False) -> tuple[bytes, bytes, int]:
-        self._events.append(Ran("cmd", Path(args[-1]).read_bytes()))
+        self._events.append(RunScript("cmd", Path(args[-1]).read_bytes()))
         return b"", b"", 0
 
     def execute_powershell_script(self, script_path: str, sysnative: bool = True) -> tuple[bytes, bytes, int]:
-        self._events.append(Ran("powershell" if sysnative else "powershell-x86", Path(script_path).read_bytes()))
+        self._events.append(RunScript("powershell" if sysnative else "powershell-x86", Path(script_path).read_bytes()))
         return b"", b"", 0
 
     def get_maximum_password_length(self) -> int:

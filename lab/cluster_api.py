@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 import yaml
-from image.progress import step
+from image.progress import run_step
 
 from lab import cache, golang, kubernetes
 from lab.authority import Authority
@@ -38,13 +38,13 @@ class ClusterApiError(Exception):
     """Cluster API could not be started, or made no bootstrap data; the message says what it said."""
 
 
-def definitions(versions: Sequence[str] = BOTH, storage: str | None = None) -> list[dict[str, Any]]:
-    """The CustomResourceDefinitions of Cluster API, its kubeadm bootstrap and control plane providers.
+def read_definitions(versions: Sequence[str] = BOTH, storage: str | None = None) -> list[dict[str, Any]]:
+    """Read the CustomResourceDefinitions of Cluster API and its kubeadm bootstrap and control plane providers.
 
-    `versions` are served, `storage` is kept (the last without it). The server converts by leaving out what it does not know.
+    `versions` are served, `storage` is stored (default: the last version). The server converts by dropping unknown fields.
     """
-    found = []
-    for file in (file for name in DIRECTORIES for file in sorted((_module_directory() / name).glob("*.yaml"))):
+    result = []
+    for file in (file for name in DIRECTORIES for file in sorted((_fetch_module() / name).glob("*.yaml"))):
         definition = yaml.load(file.read_text(), yaml.CSafeLoader)
         kept = storage or versions[-1]
         names = {version["name"] for version in definition["spec"]["versions"]}
@@ -55,13 +55,13 @@ def definitions(versions: Sequence[str] = BOTH, storage: str | None = None) -> l
                 version["storage"] = version["name"] == kept
         # the contract labels of its kustomizations, which the providers look for
         definition["metadata"]["labels"] = {f"{_CORE}/{name}": name for name in versions}
-        found.append(definition)
-    return found
+        result.append(definition)
+    return result
 
 
 def define(control_plane: ControlPlane, versions: Sequence[str] = BOTH, storage: str | None = None) -> None:
     """Bring the definitions to a server that runs. Done again with other versions, it is an upgrade."""
-    control_plane.define(definitions(versions, storage))
+    control_plane.define(read_definitions(versions, storage))
 
 
 class BootstrapProvider:
@@ -91,15 +91,15 @@ class BootstrapProvider:
             "--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",
         )
         environment = {"PATH": os.defpath, "HOME": str(self._directory)}
-        self._process = Process([bootstrap_provider(), *options], self._directory / "cabpk.log", environment)
+        self._process = Process([build_bootstrap_provider(), *options], self._directory / "cabpk.log", environment)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._process is not None:
             self._process.stop()
 
-    def log(self) -> str:
-        """The end of what it said."""
+    def read_log(self) -> str:
+        """Return the end of the provider's log."""
         return (self._directory / "cabpk.log").read_text(errors="replace")[-3000:]
 
     def start_machine(
@@ -127,7 +127,7 @@ class BootstrapProvider:
             "metadata": metadata,
             "spec": {
                 "clusterName": cluster,
-                "version": version or kubernetes.version(),
+                "version": version or kubernetes.read_version(),
                 "bootstrap": {"configRef": {"apiGroup": _BOOTSTRAP, "kind": "KubeadmConfig", "name": name}},
                 "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "LabMachine", "name": name},
             },
@@ -138,7 +138,7 @@ class BootstrapProvider:
             "apiVersion": f"{_BOOTSTRAP}/v1beta2",
             "kind": "KubeadmConfig",
             "metadata": metadata | {"ownerReferences": [owner | {"controller": True}]},
-            "spec": dict(spec) if control_plane else _joining(spec),
+            "spec": dict(spec) if control_plane else _add_join_token(spec),
         }
         self._request("POST", f"/apis/{_BOOTSTRAP}/v1beta2/namespaces/{namespace}/kubeadmconfigs", config)
         return name
@@ -155,32 +155,32 @@ class BootstrapProvider:
         path = f"/apis/{_BOOTSTRAP}/v1beta2/namespaces/{namespace}/kubeadmconfigs/{config or pool}"
         live = json.loads(self._request("GET", path))
         live["metadata"]["ownerReferences"] = [owner | {"controller": True}]
-        live["spec"] = _joining(live.get("spec") or {})
+        live["spec"] = _add_join_token(live.get("spec") or {})
         self._request("PUT", path, live)
 
     def wait_data(self, namespace: str, name: str, seconds: float = 60) -> bytes:
-        """The bootstrap data of a machine that was started. Raises ClusterApiError where it does not come."""
+        """Wait for the bootstrap data of a machine and return it. Raises ClusterApiError on a timeout."""
         end = time.monotonic() + seconds
         path = f"/apis/{_BOOTSTRAP}/v1beta2/namespaces/{namespace}/kubeadmconfigs/{name}"
         while True:
             status = json.loads(self._request("GET", path)).get("status", {})
             if secret := status.get("dataSecretName"):
-                found = json.loads(self._request("GET", f"/api/v1/namespaces/{namespace}/secrets/{secret}"))
-                return base64.b64decode(found["data"]["value"])
-            if time.monotonic() > end or (self._process is not None and self._process.ended()):
-                said = self.condition(namespace, name) or self.log()
-                raise ClusterApiError(f"KubeadmConfig {namespace}/{name} has no bootstrap data: {said}")
+                secret_object = json.loads(self._request("GET", f"/api/v1/namespaces/{namespace}/secrets/{secret}"))
+                return base64.b64decode(secret_object["data"]["value"])
+            if time.monotonic() > end or (self._process is not None and self._process.has_ended()):
+                message = self.read_condition(namespace, name) or self.read_log()
+                raise ClusterApiError(f"KubeadmConfig {namespace}/{name} has no bootstrap data: {message}")
             time.sleep(0.1)
 
-    def condition(self, namespace: str, name: str) -> str:
-        """Why there is no bootstrap data (the message of `DataSecretAvailable`); empty where nothing is said."""
+    def read_condition(self, namespace: str, name: str) -> str:
+        """Return why no bootstrap data exists: the message of `DataSecretAvailable`, or an empty string."""
         path = f"/apis/{_BOOTSTRAP}/v1beta2/namespaces/{namespace}/kubeadmconfigs/{name}"
         conditions = json.loads(self._request("GET", path)).get("status", {}).get("conditions", ())
-        found = [item for item in conditions if item["type"] == "DataSecretAvailable" and item["status"] != "True"]
-        return str(found[0].get("message", "")) if found else ""
+        matches = [item for item in conditions if item["type"] == "DataSecretAvailable" and item["status"] != "True"]
+        return str(matches[0].get("message", "")) if matches else ""
 
     def _make_cluster_ready(self, namespace: str, cluster: str, *, initialized: bool) -> None:
-        """What an infrastructure provider and a control plane would have said, and the cluster's CA."""
+        """Write the status that an infrastructure provider and a control plane would report, and the cluster's CA."""
         path = f"/apis/{_CORE}/v1beta2/namespaces/{namespace}/clusters/{cluster}"
         live = json.loads(self._request("GET", path))
         condition = {
@@ -223,34 +223,34 @@ class BootstrapProvider:
             raise ClusterApiError(f"{method} {path}: {error.read().decode(errors='replace')[:1000]}") from error
 
 
-def bootstrap_provider() -> Path:
-    """The built CABPK (4 minutes on two cores, once)."""
+def build_bootstrap_provider() -> Path:
+    """Return the built CABPK; the build takes 4 minutes on two cores, once."""
     key = cache.digest([MODULE / "go.mod", MODULE / "go.sum", PROVIDER])
-    return cache.entry("cabpk", key, _build) / "cabpk"
+    return cache.get_entry("cabpk", key, _build) / "cabpk"
 
 
-def version() -> str:
-    """The version of Cluster API that is built, as ``v1.14.2``."""
-    found = re.search(r"^\s*(?:require )?sigs\.k8s\.io/cluster-api (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
-    if not found:
+def read_version() -> str:
+    """Return the version of Cluster API that is built, as ``v1.14.2``."""
+    match = re.search(r"^\s*(?:require )?sigs\.k8s\.io/cluster-api (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    if not match:
         raise ClusterApiError(f"{MODULE / 'go.mod'} does not require sigs.k8s.io/cluster-api")
-    return found[1]
+    return match[1]
 
 
 def _build(target: Path) -> None:
     command: list[str | Path] = ["build", "-trimpath", "-ldflags", "-s -w", "-o", target / "cabpk", PROVIDER]
-    with step(f"building Cluster API's bootstrap provider {version()}"):
+    with run_step(f"building Cluster API's bootstrap provider {read_version()}"):
         golang.run(MODULE, command, CGO_ENABLED="0", GOFLAGS="-mod=readonly")
 
 
 @functools.cache
-def _module_directory() -> Path:
-    """Where Go keeps the module's source, which has the definitions as YAML; fetched where it is missing."""
-    return golang.module_source(MODULE, "sigs.k8s.io/cluster-api")
+def _fetch_module() -> Path:
+    """Return Go's directory of the module's source, which has the definitions as YAML; fetch it if it is missing."""
+    return golang.fetch_module_source(MODULE, "sigs.k8s.io/cluster-api")
 
 
-def _joining(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec with a token to join by: else CABPK would make one in the workload cluster."""
+def _add_join_token(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the spec with a join token; without it, CABPK would create one in the workload cluster."""
     joining = dict(spec.get("joinConfiguration") or {})
     discovery = dict(joining.get("discovery") or {})
     discovery.setdefault("bootstrapToken", {"token": _TOKEN, "apiServerEndpoint": "127.0.0.1:6443"})

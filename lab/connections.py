@@ -46,7 +46,7 @@ class Connections:
             self._kept.pop()[0].close()
 
     def _ask(self, method: str, path: str, data: bytes | None, headers: dict[str, str], seconds: float) -> bytes:
-        connection = self._connection(seconds)
+        connection = self._get_connection(seconds)
         try:
             connection.request(method, path, data, headers)
             answer = connection.getresponse()
@@ -59,7 +59,7 @@ class Connections:
             raise urllib.error.HTTPError(path, answer.status, answer.reason, answer.headers, io.BytesIO(body))
         return body
 
-    def _connection(self, seconds: float) -> HTTPSConnection:
+    def _get_connection(self, seconds: float) -> HTTPSConnection:
         while self._kept:
             connection, since = self._kept.pop()
             if time.monotonic() - since < _IDLE_SECONDS and _is_open(connection):
@@ -74,7 +74,7 @@ class Connections:
 
 
 def _is_open(connection: HTTPSConnection) -> bool:
-    """Whether the server has said nothing since its last answer: what it says by itself is that it is gone."""
+    """Return True if the server sent nothing since its last response; data without a request means that it closes."""
     if connection.sock is None:
         return False
     looking = select.poll()

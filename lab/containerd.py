@@ -39,7 +39,7 @@ class Containerd:
         self.directory = Path(tempfile.mkdtemp(prefix="transom-containerd-"))
         self._socket = self.directory / "containerd.sock"
         settings = self.directory / "config.toml"
-        settings.write_text(_settings(self.directory, self._socket))
+        settings.write_text(_render_settings(self.directory, self._socket))
         environment = {"PATH": os.defpath, **environment}
         if authorities:
             (self.directory / "ca.pem").write_text(authorities)
@@ -59,8 +59,8 @@ class Containerd:
         self.close()
 
     def pull(self, image: str) -> str:
-        """What came of a pull: empty, or the error."""
-        command: list[str | Path] = [*self._place.inside, build.program(build.CRI_PULL), self._socket, image]
+        """Pull an image; return an empty string, or the error."""
+        command: list[str | Path] = [*self._place.inside, build.build_program(build.CRI_PULL), self._socket, image]
         end = time.monotonic() + _START_SECONDS
         while True:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -69,11 +69,11 @@ class Containerd:
                 return done.stdout if done.returncode else ""
             time.sleep(0.05)
 
-    def environment(self) -> dict[str, str]:
-        """What the running program has, as the kernel says."""
+    def read_environment(self) -> dict[str, str]:
+        """Return the environment of the running program, as the kernel reports it."""
         pid = int((self.directory / "containerd.child").read_text())
-        found = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
-        return dict(item.split("=", 1) for item in found if item)
+        items = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+        return dict(item.split("=", 1) for item in items if item)
 
     def close(self) -> None:
         """Stop it and remove its files."""
@@ -83,16 +83,16 @@ class Containerd:
     def _wait(self) -> None:
         end = time.monotonic() + _START_SECONDS
         while not self._socket.exists():
-            if self._process.ended() or time.monotonic() > end:
+            if self._process.has_ended() or time.monotonic() > end:
                 raise ContainerdError(self._process.log.read_text()[-2000:])
             time.sleep(0.05)
 
 
-def _settings(directory: Path, socket: Path) -> str:
-    """Only what a pull needs; the native snapshotter works on any file system.
+def _render_settings(directory: Path, socket: Path) -> str:
+    """Render settings with only what a pull needs; the native snapshotter works on any file system.
 
-    No CNI directory has a file that changes: containerd reads its networks again at each change there, and writes into its
-    log that there are none. Beside the log, that took a whole core.
+    No CNI directory has a file that changes: containerd reads its networks again at each change there, and logs that there are
+    none. With the log in that directory, this took a whole core.
     """
     return (
         f'version = 2\nroot = "{directory}/root"\nstate = "{directory}/state"\n'

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import yaml
-from image.progress import step
+from image.progress import run_step
 
 from lab import cache, kubernetes
 from lab.authority import Authority, write_key_pair
@@ -144,13 +144,16 @@ class ControlPlane:
         address: str = "127.0.0.1",
         definitions: Sequence[dict[str, Any]] = (),
     ) -> None:
-        """The kinds of `definitions` are served from its start: to define them later costs more, Cluster API's 2 s of CPU."""
+        """Prepare a control plane that serves the kinds of `definitions` from its start.
+
+        Defining them later costs more: 2 s of CPU for Cluster API's.
+        """
         self._own_directory = directory is None
         self._begins_with = tuple(definitions)
         self.directory = directory or Path(tempfile.mkdtemp(prefix="transom-control-plane-"))
         self.address = address
         self._controllers = controllers
-        self.programs = kubernetes.binaries()
+        self.programs = kubernetes.build_binaries()
         """The directory that kubectl and the servers are in."""
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._asking: set[subprocess.Popen[str]] = set()
@@ -198,7 +201,7 @@ class ControlPlane:
         self.start_etcd()
         self.start_apiserver()
         self._wait_for(_AUTHENTICATION)
-        self._objects.wait_listed(_definitions(self._begins_with))
+        self._objects.wait_listed(_select_definitions(self._begins_with))
         if self._controllers:
             self.start_controller_manager()
 
@@ -276,7 +279,9 @@ class ControlPlane:
             except OSError as error:
                 process = self._processes["kube-apiserver"]
                 if process.poll() is not None or time.monotonic() > end:
-                    raise ControlPlaneError(f"kube-apiserver is not ready: {error}\n{self.log('kube-apiserver')}") from error
+                    raise ControlPlaneError(
+                        f"kube-apiserver is not ready: {error}\n{self.read_log('kube-apiserver')}"
+                    ) from error
             else:
                 return
             time.sleep(0.1)
@@ -315,27 +320,27 @@ class ControlPlane:
         """Send a signal to one program, such as SIGSTOP."""
         self._processes[name].send_signal(what)
 
-    def log(self, name: str) -> str:
-        """The end of what a program said."""
+    def read_log(self, name: str) -> str:
+        """Return the end of a program's log."""
         return (self.directory / f"{name}.log").read_text(errors="replace")[-3000:]
 
-    def kubectl(self, *arguments: str, input: str | None = None, check: bool = True) -> str:
-        """Run kubectl as the administrator and give its stdout. Raises ControlPlaneError with its stderr."""
+    def run_kubectl(self, *arguments: str, input: str | None = None, check: bool = True) -> str:
+        """Run kubectl as the administrator and return its stdout. Raises ControlPlaneError with its stderr."""
         command = [str(self.programs / "kubectl"), "--kubeconfig", str(self.kubeconfig), *arguments]
         # a quarter of what a start costs is looking for garbage
-        environment = self._environment() | {"GOGC": "off"}
-        given, pipe = None if input is None else subprocess.PIPE, subprocess.PIPE
-        with subprocess.Popen(command, stdin=given, stdout=pipe, stderr=pipe, env=environment, text=True) as asking:
+        environment = self._build_environment() | {"GOGC": "off"}
+        stdin, pipe = None if input is None else subprocess.PIPE, subprocess.PIPE
+        with subprocess.Popen(command, stdin=stdin, stdout=pipe, stderr=pipe, env=environment, text=True) as asking:
             self._asking.add(asking)
             try:
-                said, trouble = asking.communicate(input)
+                output, trouble = asking.communicate(input)
             finally:
                 # Ctrl-C would wait for its answer
                 asking.kill()
                 self._asking.discard(asking)
         if check and asking.returncode != 0:
             raise ControlPlaneError(f"kubectl {' '.join(arguments)}: {trouble.strip()}")
-        return said
+        return output
 
     def apply(self, objects: Sequence[dict[str, Any]]) -> None:
         """Apply objects as the administrator. Raises ControlPlaneError."""
@@ -344,26 +349,26 @@ class ControlPlane:
     def define(self, objects: Sequence[dict[str, Any]] = ()) -> None:
         """Apply objects, and wait until the server serves the kinds that they define; without objects, until it serves all."""
         self._objects.apply(objects)
-        self._objects.wait_served(_definitions(objects))
+        self._objects.wait_served(_select_definitions(objects))
 
     def wait_readable(self, objects: Sequence[dict[str, Any]]) -> None:
         """Wait until the server reads objects of the kinds that objects define: a deletion before can take it 5 minutes."""
-        self._objects.wait_readable(_definitions(objects))
+        self._objects.wait_readable(_select_definitions(objects))
 
     def forget(self, objects: Sequence[dict[str, Any]]) -> None:
         """Take the definitions among objects away, with every object of theirs, and wait until they are not served."""
-        self._objects.forget(_definitions(objects))
+        self._objects.forget(_select_definitions(objects))
 
     def delete(self, objects: Sequence[dict[str, Any]]) -> None:
         """Delete what is there of objects, as the administrator; nothing is waited for. Raises ControlPlaneError."""
         self._objects.delete(objects)
 
-    def path(self, value: dict[str, Any]) -> str:
-        """The path of an object's kind in its namespace, which its name follows. Raises ControlPlaneError."""
-        return self._objects.path(value)
+    def build_path(self, value: dict[str, Any]) -> str:
+        """Return the path of an object's collection, without its name. Raises ControlPlaneError."""
+        return self._objects.build_path(value)
 
-    def user_kubeconfig(self, name: str, token: str, *, server: str | None = None, namespace: str = "default") -> Path:
-        """Write a kubeconfig with that token; `server` where the way there goes through a relay."""
+    def write_kubeconfig(self, name: str, token: str, *, server: str | None = None, namespace: str = "default") -> Path:
+        """Write a kubeconfig with that token; set `server` if clients connect through a relay."""
         path = self.directory / f"{name}.kubeconfig"
         cluster = {"server": server or self.url, "certificate-authority": str(self.authority_file)}
         config = {
@@ -378,53 +383,70 @@ class ControlPlane:
         path.write_text(yaml.safe_dump(config))
         return path
 
-    def service_account_token(self, namespace: str, name: str) -> str:
-        """A token of a service account that exists, by TokenRequest."""
+    def create_service_account_token(self, namespace: str, name: str) -> str:
+        """Create a token of an existing service account, with TokenRequest."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
-        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
-        return str(json.loads(self.request("POST", path, asked))["status"]["token"])
+        token_request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
+        return str(json.loads(self.request("POST", path, token_request))["status"]["token"])
 
     def compact(self) -> None:
         """Compact etcd up to now: the API server answers older resource versions with 410."""
-        self._oldest = self.revision()
-        self._etcd("kv/compaction", {"revision": self._oldest, "physical": True})
+        self._oldest = self.read_revision()
+        self._request_etcd("kv/compaction", {"revision": self._oldest, "physical": True})
 
-    def revision(self) -> int:
-        """etcd's revision now; objects that are made later have a higher one."""
-        return int(self._etcd("maintenance/status", {})["header"]["revision"])
+    def read_revision(self) -> int:
+        """Return etcd's current revision; objects that are created later have a higher one."""
+        return int(self._request_etcd("maintenance/status", {})["header"]["revision"])
 
-    def put_back(self, revision: int) -> None:
-        """Make every object what it was at that revision, whatever finalizers it has. A definition made since goes, too.
+    def copy_etcd(self, target: Path) -> None:
+        """Copy etcd's present data, as a backup: what a crash would leave, which etcd recovers from."""
+        self.signal("etcd", signal.SIGSTOP)
+        try:
+            shutil.copytree(self.directory / "etcd", target)
+        finally:
+            self.signal("etcd", signal.SIGCONT)
 
-        The server hears of it as of any change, by its watches of etcd. What was deleted since stays so, what was changed
-        before a compaction; definitions that the server began with are left as they are.
+    def restore_etcd(self, copy: Path) -> None:
+        """Replace etcd's data with a copy of an earlier time, and start etcd and the API server on it."""
+        self.kill("kube-apiserver")
+        self.kill("etcd")
+        shutil.rmtree(self.directory / "etcd")
+        shutil.copytree(copy, self.directory / "etcd")
+        self.start_etcd()
+        self.start_apiserver()
+
+    def restore(self, revision: int) -> None:
+        """Restore every object to its state at that revision, regardless of finalizers, and remove newer definitions.
+
+        The server sees the changes by its watches of etcd. Objects deleted since then stay deleted, and changes before a
+        compaction stay; definitions that the server started with are not changed.
         """
-        made = self._keys(min_create_revision=revision + 1)
-        own = {_DEFINITIONS + one["metadata"]["name"] for one in _definitions(self._begins_with)}
+        made = self._list_keys(min_create_revision=revision + 1)
+        own = {_DEFINITIONS + definition["metadata"]["name"] for definition in _select_definitions(self._begins_with)}
         definitions = [key for key in made if key.startswith(_DEFINITIONS) and key not in own]
         changes: list[dict[str, Any]] = [
-            {"request_delete_range": {"key": _encoded(key)}} for key in made if not _KEPT.match(key)
+            {"request_delete_range": {"key": _encode_key(key)}} for key in made if not _KEPT.match(key)
         ]
-        for key in self._keys(min_mod_revision=revision + 1, max_create_revision=revision):
+        for key in self._list_keys(min_mod_revision=revision + 1, max_create_revision=revision):
             if _KEPT.match(key):
                 continue
-            asked = {"key": _encoded(key), "revision": max(revision, self._oldest)}
-            (former,) = self._etcd("kv/range", asked)["kvs"]
-            changes.append({"request_put": {"key": _encoded(key), "value": former["value"]}})
+            range_request = {"key": _encode_key(key), "revision": max(revision, self._oldest)}
+            (former,) = self._request_etcd("kv/range", range_request)["kvs"]
+            changes.append({"request_put": {"key": _encode_key(key), "value": former["value"]}})
         for some in (changes[start : start + _MOST] for start in range(0, len(changes), _MOST)):
-            self._etcd("kv/txn", {"success": some})
+            self._request_etcd("kv/txn", {"success": some})
         paths = (f"{DEFINITIONS}/{key.removeprefix(_DEFINITIONS)}" for key in definitions)
         self._objects.forget([json.loads(self.request("GET", path)) for path in paths])
 
-    def moment(self) -> Moment:
-        """Now, as `audit` takes it."""
+    def get_moment(self) -> Moment:
+        """Return the current moment, as `read_audit` takes it."""
         return Moment(datetime.now(UTC), self.audit_log.stat().st_size)
 
-    def audit(self, since: Moment | None = None) -> list[dict[str, Any]]:
-        """What was asked of the API server, all or since a moment (audit.k8s.io/v1 Event, level Metadata).
+    def read_audit(self, since: Moment | None = None) -> list[dict[str, Any]]:
+        """Read the requests to the API server, all or since a moment (audit.k8s.io/v1 Event, level Metadata).
 
-        In the order in which it was asked: the log has the order in which it was answered, in which a request that its
-        client gave up can come after the next one. Whoever the server did not know (401) has the name `""`.
+        The events are in the order of the requests. The log has the order of the responses, in which a request that its client
+        gave up can come after the next one. A client that the server did not know (401) has the name `""`.
         """
         with self.audit_log.open("rb") as log:
             if since and since.size:
@@ -432,18 +454,18 @@ class ControlPlane:
                 log.seek(since.size - 1)
                 log.readline()
             events = [msgspec.json.decode(line) for line in log if line.endswith(b"\n")]
-        asked = sorted((datetime.fromisoformat(one["requestReceivedTimestamp"]), number) for number, one in enumerate(events))
-        for one in events:
-            one["user"].setdefault("username", "")
-        return [events[number] for time, number in asked if since is None or time > since.time]
+        order = sorted((datetime.fromisoformat(item["requestReceivedTimestamp"]), number) for number, item in enumerate(events))
+        for event in events:
+            event["user"].setdefault("username", "")
+        return [events[number] for time, number in order if since is None or time > since.time]
 
-    def _keys(self, **limits: int) -> list[str]:
-        """Of objects, as the API server names them in etcd."""
-        everything = {"key": _encoded("/registry/"), "range_end": _encoded("/registry0"), "keys_only": True}
-        found = self._etcd("kv/range", everything | limits).get("kvs", ())
-        return [base64.b64decode(one["key"]).decode() for one in found]
+    def _list_keys(self, **limits: int) -> list[str]:
+        """Return the keys of objects, as the API server names them in etcd."""
+        everything = {"key": _encode_key("/registry/"), "range_end": _encode_key("/registry0"), "keys_only": True}
+        items = self._request_etcd("kv/range", everything | limits).get("kvs", ())
+        return [base64.b64decode(item["key"]).decode() for item in items]
 
-    def _etcd(self, path: str, body: dict[str, Any]) -> Any:
+    def _request_etcd(self, path: str, body: dict[str, Any]) -> Any:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         url = f"http://{self.address}:{self._etcd_port}/v3/{path}"
         with opener.open(urllib.request.Request(url, data=json.dumps(body).encode()), timeout=60) as answer:
@@ -452,7 +474,7 @@ class ControlPlane:
     def _fill_etcd(self) -> None:
         """Begin with what each server makes at its first start: roles, namespaces, priority levels, and the definitions."""
         if not (self.directory / "etcd").exists():
-            _copy(first_data(self._begins_with), self.directory)
+            _copy(build_first_data(self._begins_with), self.directory)
 
     def _prepare(self) -> None:
         here = self.directory
@@ -466,7 +488,7 @@ class ControlPlane:
         write_key_pair(here / "sa.key", here / "sa.pub")
         (here / "tokens.csv").write_text(f"{self.admin_token},admin,admin,system:masters\n")
         (here / "audit-policy.yaml").write_text(yaml.safe_dump(_AUDIT_POLICY))
-        self.user_kubeconfig("admin", self.admin_token)
+        self.write_kubeconfig("admin", self.admin_token)
 
     def start_controller_manager(self) -> None:
         """Start kube-controller-manager with `CONTROLLERS`; `kill` ends it."""
@@ -495,13 +517,13 @@ class ControlPlane:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env=self._environment() | more,
+                    env=self._build_environment() | more,
                     cwd=self.directory,
                 )
 
             self._processes[name] = _SPAWNER.submit(start).result()
 
-    def _environment(self) -> dict[str, str]:
+    def _build_environment(self) -> dict[str, str]:
         return {"PATH": os.defpath, "HOME": str(self.directory)}
 
 
@@ -515,27 +537,27 @@ class _First(ControlPlane):
         """Copy etcd's data without what belongs to one cluster. The servers end."""
         self.kill("kube-apiserver")
         for key in _OF_ONE_CLUSTER:
-            self._etcd("kv/deleterange", {"key": _encoded(key)})
-        leases = {"key": _encoded("/registry/leases/"), "range_end": _encoded("/registry/leases0")}
-        self._etcd("kv/deleterange", leases)
+            self._request_etcd("kv/deleterange", {"key": _encode_key(key)})
+        leases = {"key": _encode_key("/registry/leases/"), "range_end": _encode_key("/registry/leases0")}
+        self._request_etcd("kv/deleterange", leases)
         self.compact()
-        self._etcd("maintenance/defragment", {})
+        self._request_etcd("maintenance/defragment", {})
         self.kill("etcd", signal.SIGTERM)
         _copy(self.directory / "etcd", target)
 
 
-def first_data(definitions: Sequence[dict[str, Any]] = ()) -> Path:
-    """etcd's data after the first start of a server with these definitions; made once."""
+def build_first_data(definitions: Sequence[dict[str, Any]] = ()) -> Path:
+    """Return etcd's data after the first start of a server with these definitions; build it once."""
 
     def make(target: Path) -> None:
         first = _First()
-        with step("starting the first control plane of its kind"), first:
+        with run_step("starting the first control plane of its kind"), first:
             if definitions:
                 first.define(definitions)
             first.leave_data(target)
 
-    key = cache.digest([Path(__file__), str(kubernetes.binaries()), json.dumps(list(definitions), sort_keys=True)])
-    return cache.entry("etcd-data", key, make) / "etcd"
+    key = cache.digest([Path(__file__), str(kubernetes.build_binaries()), json.dumps(list(definitions), sort_keys=True)])
+    return cache.get_entry("etcd-data", key, make) / "etcd"
 
 
 def _copy(source: Path, directory: Path) -> None:
@@ -543,9 +565,9 @@ def _copy(source: Path, directory: Path) -> None:
     subprocess.run(["cp", "--recursive", "--sparse=always", source, directory], check=True)
 
 
-def _definitions(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [one for one in objects if one["kind"] == "CustomResourceDefinition"]
+def _select_definitions(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [obj for obj in objects if obj["kind"] == "CustomResourceDefinition"]
 
 
-def _encoded(key: str) -> str:
+def _encode_key(key: str) -> str:
     return base64.b64encode(key.encode()).decode()

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 import urllib.parse
+import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,25 +50,28 @@ class Egress:
         password: str = "",
         tunnels: Mapping[str, str] | None = None,
         mirror: Mirror | None = None,
+        downloads: Path | None = None,
     ) -> None:
         """Start both, with the images of `lab.images` in the registry.
 
         Args:
-            network: where the proxy listens.
-            user: with a user, the proxy asks for basic authentication.
-            password: any text without a line break.
-            tunnels: names that squid alone resolves, each to its address; what goes there is not decrypted.
-            mirror: servers whose names squid alone resolves, which are started with a certificate that squid trusts.
+           network: the network in which the proxy listens.
+           user: with a user, the proxy requires basic authentication.
+           password: any string without a line break.
+           tunnels: names that only squid resolves, each with its address; squid does not decrypt these connections.
+           mirror: servers whose names only squid resolves, started with a certificate that squid trusts.
+           downloads: a directory in which squid keeps what it fetches; squid then also serves on port 80, as the server that
+               each request names.
         """
         self._network = network
-        self._tunnels, self._mirror = dict(tunnels or {}), mirror
+        self._tunnels, self._mirror, self._downloads = dict(tunnels or {}), mirror, downloads
         self._user, self._password = user, password
         self.directory = Path(tempfile.mkdtemp(prefix="transom-egress-"))
         self.directory.chmod(0o755)
         self.access_log = self.directory / "access.log"
-        self._origin = Authority(_made(self.directory / "origin"), "lab origin CA")
+        self._origin = Authority(_make_directory(self.directory / "origin"), "lab origin CA")
         self._interception_number = 0
-        self._new_interception()
+        self._create_interception()
         self._registry_address = "127.0.0.1", reserve()
         self.port = reserve(network.address, 3128)
         self._squid: Process | None = None
@@ -107,8 +111,8 @@ class Egress:
         """The CA that squid signs with, in PEM."""
         return self._interception.certificate_file.read_text()
 
-    def image(self, tag: str) -> str:
-        """The reference of an image: ``none`` has no layers, ``1`` has one; ``linux`` is for Linux."""
+    def format_image(self, tag: str) -> str:
+        """Return the reference of an image: ``none`` has no layers, ``1`` has one; ``linux`` is for Linux."""
         return f"{REGISTRY}:{self._registry_address[1]}/x:{tag}"
 
     @property
@@ -123,16 +127,16 @@ class Egress:
         """Let squid sign with a new CA from now on; returns it in PEM."""
         if self._squid:
             self._squid.stop()
-        self._new_interception()
+        self._create_interception()
         self._start_squid()
         return self.certificate
 
-    def requests(self) -> list[Request]:
-        """What squid was asked for, oldest first."""
+    def list_requests(self) -> list[Request]:
+        """Return the requests that squid received, oldest first."""
         # a line that is being written has no end yet
         lines = self.access_log.read_text().split("\n")[:-1] if self.access_log.exists() else []
-        asked = [Request(*line.split(" ", 3)) for line in lines]
-        return [request for request in asked if request.method != "-"]
+        result = [Request(*line.split(" ", 3)) for line in lines]
+        return [request for request in result if request.method != "-"]
 
     def close(self) -> None:
         """Stop both and remove their files."""
@@ -143,10 +147,10 @@ class Egress:
 
     # ---- parts ---------------------------------------------------------------------------------------------------
 
-    def _new_interception(self) -> None:
+    def _create_interception(self) -> None:
         self._interception_number += 1
         number = self._interception_number
-        directory = _made(self.directory / f"interception-{number}")
+        directory = _make_directory(self.directory / f"interception-{number}")
         self._interception = Authority(directory, f"lab interception CA {number}", for_wine=True)
 
     def _start_registry(self) -> Process:
@@ -160,7 +164,7 @@ class Egress:
             f'http: {{addr: "{host}:{port}", tls: {{certificate: {certificate}, key: {key}}}}}\n'
         )
         process = Process(["docker-registry", "serve", settings], self.directory / "registry.log")
-        _listening(process, host, port)
+        _wait_until_listening(process, host, port)
         return process
 
     def _start_squid(self) -> None:
@@ -171,13 +175,24 @@ class Egress:
         if self._user:
             _run(["htpasswd", "-ic", self.directory / "passwords", self._user], self._password)
         settings = self.directory / "squid.conf"
-        settings.write_text(self._squid_settings(database))
+        settings.write_text(self._render_squid_settings(database))
         _run(["chown", "-R", "proxy:proxy", self.directory])
         name = f"lab{time.monotonic_ns()}"  # squid shares memory by this name
-        self._squid = Process(["squid", "-N", "-n", name, "-f", settings], self.directory / "squid.log", ending="INT")
-        _listening(self._squid, self._network.address, self.port)
+        command: list[str | Path] = ["squid", "-N", "-n", name, "-f", settings]
+        if self._downloads:
+            command = self._with_downloads(self._downloads, command)
+        self._squid = Process(command, self.directory / "squid.log", ending="INT")
+        _wait_until_listening(self._squid, self._network.address, self.port)
 
-    def _squid_settings(self, database: Path) -> str:
+    def _with_downloads(self, downloads: Path, command: list[str | Path]) -> list[str | Path]:
+        """Return what runs squid where it finds the downloads: it gives up root's rights, and could not enter root's home."""
+        point = _make_directory(self.directory / "downloads")
+        downloads.mkdir(parents=True, exist_ok=True)
+        _run(["chown", "proxy:proxy", downloads])
+        enter = 'mount --bind "$1" "$2"; shift 2; "$@" -z; exec "$@"'
+        return ["unshare", "--mount", "sh", "-ec", enter, "enter", downloads, point, *command]
+
+    def _render_squid_settings(self, database: Path) -> str:
         here, authority = self.directory, self._interception
         certificate, key = authority.certificate_file, authority.key_file
         authentication = (
@@ -186,6 +201,22 @@ class Egress:
             "acl known proxy_auth REQUIRED\n"
             "http_access deny !known\n"
         )
+        no_cache = "cache deny all\n"
+        kept = (
+            f"http_port {self._network.address}:80 accel vhost allow-direct\n"
+            "maximum_object_size 1 GB\n"
+            f"cache_dir ufs {here}/downloads 2000 16 256\n"
+            # a file without a date of its own; the lists of apt have one, and are asked for anew
+            "refresh_pattern \\.(deb|whl|tar\\.gz|zip)$ 100000 100% 100000\n"
+        )
+        # where this machine needs a proxy itself, squid goes through it, also with what it decrypted (release notes of Squid 5)
+        parent = urllib.parse.urlsplit(urllib.request.getproxies().get("https", "")) if self._downloads else None
+        if parent and parent.hostname:
+            login = f" login={parent.username}:{parent.password}" if parent.username else ""
+            kept += (
+                f"cache_peer {parent.hostname} parent {parent.port or 80} 0 no-query no-digest default{login}\n"
+                "never_direct allow all\n"
+            )
         names = " ".join(self._tunnels)
         spliced = f"acl tunnels dstdomain {names}\nssl_bump splice tunnels\n" if names else ""
         return (
@@ -203,7 +234,7 @@ class Egress:
             f"hosts_file {here}/hosts\n"
             f"{authentication if self._user else ''}"
             "http_access allow all\n"
-            "cache deny all\n"
+            f"{kept if self._downloads else no_cache}"
             "logformat lab %Ss/%03>Hs %rm %ru %un\n"
             f"access_log stdio:{self.access_log} lab\n"
             f"cache_log {here}/cache.log\n"
@@ -215,7 +246,7 @@ class Egress:
         )
 
 
-def _made(directory: Path) -> Path:
+def _make_directory(directory: Path) -> Path:
     directory.mkdir()
     return directory
 
@@ -226,13 +257,13 @@ def _run(command: list[str | Path], text: str = "") -> None:
         raise EgressError(f"{Path(command[0]).name} ended with {done.returncode}: {done.stderr.decode(errors='replace')}")
 
 
-def _listening(process: Process, address: str, port: int) -> None:
+def _wait_until_listening(process: Process, address: str, port: int) -> None:
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
             socket.create_connection((address, port), 1).close()
         except OSError:
-            if time.monotonic() > deadline or process.ended():
+            if time.monotonic() > deadline or process.has_ended():
                 raise EgressError(f"{process.log.stem} did not start:\n{process.log.read_text()[-2000:]}") from None
             time.sleep(0.05)
         else:

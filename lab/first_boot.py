@@ -47,49 +47,49 @@ class FirstBoot:
 
     def __init__(self, directory: Path) -> None:
         self._root = Root(directory)
-        shutil.copy(kubernetes.kubeadm(), directory / "opt/kubeadm")
+        shutil.copy(kubernetes.build_kubeadm(), directory / "opt/kubeadm")
         self._root.put("/opt/bin/kubeadm", _KUBEADM.encode(), 0o755)
 
-    def cloud_config(self, user_data: bytes) -> str:
-        """Boot from CABPK's cloud-config; what the script printed. Raises FirstBootError."""
-        text = render(user_data, self.file("/instance-data.json"))
+    def boot_cloud_config(self, user_data: bytes) -> str:
+        """Boot from CABPK's cloud-config and return the script's output. Raises FirstBootError."""
+        text = render(user_data, self.get_host_path("/instance-data.json"))
         self._root.put("/user-data", text.encode())
         self._root.put("/write.py", _WRITE.encode())
         self._root.put("/enter", f"set -e\n/usr/bin/python3 /write.py {SCRIPT}\nexec {SCRIPT}\n".encode())
         return self._enter()
 
-    def ignition(self, user_data: bytes) -> str:
-        """Boot from CABPK's Ignition configuration (2.3); what the script printed. Raises FirstBootError."""
+    def boot_ignition(self, user_data: bytes) -> str:
+        """Boot from CABPK's Ignition configuration (2.3) and return the script's output. Raises FirstBootError."""
         for file in json.loads(user_data)["storage"]["files"]:
             content = urllib.parse.unquote_to_bytes(file["contents"]["source"].removeprefix("data:,"))
             self._root.put(file["path"], content, file.get("mode", 0o644))
         self._root.put("/enter", b"exec /bin/bash /etc/kubeadm.sh\n")
         return self._enter()
 
-    def file(self, path: str) -> Path:
-        """A file of the machine, as this one sees it."""
-        return self._root.file(path)
+    def get_host_path(self, path: str) -> Path:
+        """Return the path of a file of the machine on this host."""
+        return self._root.get_host_path(path)
 
-    def static_pods(self) -> Mapping[str, Mapping[str, str]]:
-        """The environment of each static pod's container, by the pod's name."""
-        found = {}
-        for path in sorted(self.file("/etc/kubernetes/manifests").glob("*.yaml")):
+    def read_static_pods(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the environment of each static pod's container, by the pod's name."""
+        environments = {}
+        for path in sorted(self.get_host_path("/etc/kubernetes/manifests").glob("*.yaml")):
             pod: dict[str, Any] = yaml.safe_load(path.read_text())
             (container,) = pod["spec"]["containers"]
-            found[pod["metadata"]["name"]] = {item["name"]: item["value"] for item in container.get("env", ())}
-        return found
+            environments[pod["metadata"]["name"]] = {item["name"]: item["value"] for item in container.get("env", ())}
+        return environments
 
     def _enter(self) -> str:
-        command = self._root.command(("/bin/sh", "/enter"))
+        command = self._root.build_command(("/bin/sh", "/enter"))
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-        said = done.stdout + done.stderr
+        output = done.stdout + done.stderr
         if done.returncode != 0:
-            raise FirstBootError(f"the script ended with {done.returncode}: {said[-2000:]}")
-        return said
+            raise FirstBootError(f"the script ended with {done.returncode}: {output[-2000:]}")
+        return output
 
 
 def render(user_data: bytes, instance_data: Path) -> str:
-    """The cloud-config as the machine reads it, after cloud-init's template engine. Raises FirstBootError."""
+    """Render the cloud-config with cloud-init's template engine, as the machine reads it. Raises FirstBootError."""
     template = instance_data.with_name("template")
     template.write_bytes(user_data)
     instance_data.write_text(json.dumps({"ds": {"meta_data": {"local_hostname": "lab"}}, "v1": {"local_hostname": "lab"}}))
@@ -97,7 +97,7 @@ def render(user_data: bytes, instance_data: Path) -> str:
 
 
 def check_schema(user_data: bytes, directory: Path) -> str:
-    """What cloud-init says of a cloud-config that is valid. Raises FirstBootError where it is not."""
+    """Validate a cloud-config with cloud-init and return its output. Raises FirstBootError if it is not valid."""
     rendered = directory / "rendered.yaml"
     text = render(user_data, directory / "instance-data.json")
     rendered.write_text(text if text.startswith("#cloud-config") else f"#cloud-config\n{text}")

@@ -12,8 +12,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 
-def forking(module: str, directory: Path, environment: Mapping[str, str]) -> socket.socket:
-    """Start `python -m MODULE SOCKET`, which calls `requested`; its socket, with whose end it ends, as with this process."""
+def start_forking(module: str, directory: Path, environment: Mapping[str, str]) -> socket.socket:
+    """Start `python -m MODULE SOCKET`, which calls `wait_for_request`, and return its socket.
+
+    The process ends when the socket is closed or this process ends.
+    """
     own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     running = subprocess.Popen(
         [sys.executable, "-m", module, str(theirs.fileno())],
@@ -34,25 +37,25 @@ def forking(module: str, directory: Path, environment: Mapping[str, str]) -> soc
     return own
 
 
-def requested(
-    control: socket.socket, largest: int, descriptors: int, told: Callable[[int], object] | None = None
+def wait_for_request(
+    control: socket.socket, largest: int, descriptors: int, on_fork: Callable[[int], object] | None = None
 ) -> tuple[bytes, list[int]]:
-    """Fork for each request until the socket is closed; in each process returns what was asked for, with its descriptors.
+    """Fork for each request until the socket is closed; in each child, return the request and its descriptors.
 
-    A request has at most `largest` bytes. `told` is called with the id of each process, in the one that forks.
+    A request has at most `largest` bytes. The forking process calls `on_fork` with the id of each child.
     """
     while True:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 continue
-        request, given, _, _ = socket.recv_fds(control, largest, descriptors)
+        request, received, _, _ = socket.recv_fds(control, largest, descriptors)
         if not request:
             sys.exit()
         child = os.fork()
         if child == 0:
             control.close()
-            return request, given
-        if told is not None:
-            told(child)
-        for one in given:
-            os.close(one)
+            return request, received
+        if on_fork is not None:
+            on_fork(child)
+        for item in received:
+            os.close(item)

@@ -24,14 +24,14 @@ _WINDOWS = {"os": "windows", "os.version": "10.0.20348.2485"}
 def push(registry: str, authority: Path) -> None:
     """Put the images into the registry at an https URL, whose certificate is of the authority in a PEM file."""
     target = _Registry(registry, authority)
-    target.image("none", [])
-    target.image("1", [_layer()])
-    target.image("linux", [], {"os": "linux"})
+    target.push_image("none", [])
+    target.push_image("1", [_build_tar()])
+    target.push_image("linux", [], {"os": "linux"})
 
 
-def layer() -> tuple[str, bytes]:
-    """The layer of `x:1`: its place below the registry's URL, and its content; it is named by its SHA-256."""
-    content = gzip.compress(_layer(), mtime=0)
+def build_layer() -> tuple[str, bytes]:
+    """Return the path of the layer of `x:1` below the registry's URL, and its content; its SHA-256 is its name."""
+    content = gzip.compress(_build_tar(), mtime=0)
     return f"v2/x/blobs/{_digest(content)}", content
 
 
@@ -42,22 +42,22 @@ class _Registry:
         handlers = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         self._opener = urllib.request.build_opener(*handlers)
 
-    def image(self, tag: str, layers: list[bytes], system: Mapping[str, str] = _WINDOWS) -> None:
+    def push_image(self, tag: str, layers: list[bytes], system: Mapping[str, str] = _WINDOWS) -> None:
         config = {
             "architecture": "amd64",
             **system,
             "config": {"Cmd": ["x"]},
-            "rootfs": {"type": "layers", "diff_ids": [_digest(one) for one in layers]},
+            "rootfs": {"type": "layers", "diff_ids": [_digest(item) for item in layers]},
         }
         manifest = {
             "schemaVersion": 2,
             "mediaType": f"{_OCI}manifest.v1+json",
-            "config": self._blob(json.dumps(config).encode(), "config.v1+json"),
-            "layers": [self._blob(gzip.compress(one, mtime=0), "layer.v1.tar+gzip") for one in layers],
+            "config": self._push_blob(json.dumps(config).encode(), "config.v1+json"),
+            "layers": [self._push_blob(gzip.compress(item, mtime=0), "layer.v1.tar+gzip") for item in layers],
         }
         self._send("PUT", f"{self._url}/v2/x/manifests/{tag}", json.dumps(manifest).encode(), f"{_OCI}manifest.v1+json")
 
-    def _blob(self, content: bytes, kind: str) -> dict[str, Any]:
+    def _push_blob(self, content: bytes, kind: str) -> dict[str, Any]:
         place = self._send("POST", f"{self._url}/v2/x/blobs/uploads/", b"")
         self._send("PUT", f"{place}{'&' if '?' in place else '?'}digest={_digest(content)}", content)
         return {"mediaType": _OCI + kind, "digest": _digest(content), "size": len(content)}
@@ -72,7 +72,7 @@ def _digest(content: bytes) -> str:
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def _layer() -> bytes:
+def _build_tar() -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         file = tarfile.TarInfo("Files/hello.txt")

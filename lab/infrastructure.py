@@ -17,16 +17,16 @@ MODULES = {
 _GROUP = "infrastructure.cluster.x-k8s.io"
 
 
-def definitions(kinds: Iterable[tuple[str, ...]] = tuple(MODULES.values())) -> list[dict[str, Any]]:
-    """The definitions, with the version that is stored served and no conversion webhook.
+def read_definitions(kinds: Iterable[tuple[str, ...]] = tuple(MODULES.values())) -> list[dict[str, Any]]:
+    """Read the definitions, with the stored version served and no conversion webhook.
 
-    Each kind is a module, a plural, and a group where it is not the infrastructure's.
+    Each kind is a module, a plural, and a group if it is not that of the infrastructure.
     """
-    found = []
+    result = []
     for module, plural, *group in kinds:
         name = f"{group[0] if group else _GROUP}_{plural}.yaml"
-        file = golang.module_source(Path(__file__).parent, module) / "config" / "crd" / "bases" / name
+        file = golang.fetch_module_source(Path(__file__).parent, module) / "config" / "crd" / "bases" / name
         definition = yaml.load(file.read_text(), yaml.CSafeLoader)
         definition["spec"]["versions"] = [version for version in definition["spec"]["versions"] if version["storage"]]
-        found.append(definition)
-    return found
+        result.append(definition)
+    return result

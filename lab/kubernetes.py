@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from image.progress import step
+from image.progress import run_step
 
 from lab import cache, golang
 
@@ -28,19 +28,19 @@ class ControlPlaneError(Exception):
     """The control plane could not be built, found or started; the message says what is missing or what the program said."""
 
 
-def version() -> str:
-    """The version of Kubernetes that is built, as ``v1.36.3``."""
-    found = re.search(r"^\s*(?:require )?k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
-    if not found:
+def read_version() -> str:
+    """Return the version of Kubernetes that is built, as ``v1.36.3``."""
+    match = re.search(r"^\s*(?:require )?k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    if not match:
         raise ControlPlaneError(f"{MODULE / 'go.mod'} does not require k8s.io/kubernetes")
-    return found[1]
+    return match[1]
 
 
-def binaries() -> Path:
-    """The directory with ``etcd``, ``kube-apiserver``, ``kubectl`` and, unless it is the caller's, ``kube-controller-manager``.
+def build_binaries() -> Path:
+    """Return the directory with ``etcd``, ``kube-apiserver``, ``kubectl`` and ``kube-controller-manager``.
 
-    ``KUBEBUILDER_ASSETS`` names a directory that has them; else they are built once (8 minutes on two cores) into the cache.
-    Raises GoError where they cannot be built.
+    ``KUBEBUILDER_ASSETS`` names a directory that has them (``kube-controller-manager`` can be missing there); otherwise they
+    are built once (8 minutes on two cores) into the cache. Raises GoError if the build fails.
     """
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets:
@@ -49,26 +49,29 @@ def binaries() -> Path:
             raise ControlPlaneError(f"KUBEBUILDER_ASSETS={assets} has no {', '.join(missing)}")
         return Path(assets)
     key = cache.digest([MODULE / "go.mod", MODULE / "go.sum", *PACKAGES])
-    return cache.entry("kubernetes", key, lambda target: _build(target, PACKAGES))
+    return cache.get_entry("kubernetes", key, lambda target: _build(target, PACKAGES))
 
 
-def kubeadm() -> Path:
-    """The program ``kubeadm`` of the same version, built once into an entry of its own: customary archives do not hold it."""
+def build_kubeadm() -> Path:
+    """Return the program ``kubeadm`` of the same version, built once into its own entry: usual archives do not have it."""
     key = cache.digest([MODULE / "go.mod", MODULE / "go.sum", KUBEADM])
-    return cache.entry("kubeadm", key, lambda target: _build(target, {"kubeadm": KUBEADM})) / "kubeadm"
+    return cache.get_entry("kubeadm", key, lambda target: _build(target, {"kubeadm": KUBEADM})) / "kubeadm"
 
 
-def kubelet() -> Path:
-    """The program ``kubelet`` of the same version, for Linux; built once (2 minutes on two cores after the control plane)."""
+def build_kubelet() -> Path:
+    """Return the program ``kubelet`` of the same version, for Linux.
+
+    It is built once (2 minutes on two cores after the control plane).
+    """
     key = cache.digest([MODULE / "go.mod", MODULE / "go.sum", KUBELET])
-    return cache.entry("kubelet-linux", key, lambda target: _build(target, {"kubelet": KUBELET})) / "kubelet"
+    return cache.get_entry("kubelet-linux", key, lambda target: _build(target, {"kubelet": KUBELET})) / "kubelet"
 
 
 def _build(target: Path, packages: Mapping[str, str]) -> None:
-    major, minor = version().removeprefix("v").split(".")[:2]
+    major, minor = read_version().removeprefix("v").split(".")[:2]
     component = "k8s.io/component-base/version"
-    linker = f"-s -w -X {component}.gitVersion={version()} -X {component}.gitMajor={major} -X {component}.gitMinor={minor}"
+    linker = f"-s -w -X {component}.gitVersion={read_version()} -X {component}.gitMajor={major} -X {component}.gitMinor={minor}"
     for name, package in packages.items():
-        with step(f"building {name} {version()}"):
+        with run_step(f"building {name} {read_version()}"):
             command: list[str | Path] = ["build", "-trimpath", "-ldflags", linker, "-o", target / name, package]
             golang.run(MODULE, command, CGO_ENABLED="0", GOFLAGS="-mod=readonly")

@@ -30,8 +30,13 @@ class LinuxMachine:
     def __init__(self, name: str, place: Place, directory: Path) -> None:
         self.name, self.place = name, place
         self.root = Root(directory)
-        programs = [kubernetes.binaries() / name for name in ("etcd", "kube-apiserver", "kubectl")]
-        for program in (*programs, kubernetes.kubeadm(), kubernetes.kubelet(), build.program(build.LINUX_RUNTIME)):
+        programs = [kubernetes.build_binaries() / name for name in ("etcd", "kube-apiserver", "kubectl")]
+        for program in (
+            *programs,
+            kubernetes.build_kubeadm(),
+            kubernetes.build_kubelet(),
+            build.build_program(build.LINUX_RUNTIME),
+        ):
             self.root.install(program)
         self._logs = directory.with_name(f"{directory.name}-logs")
         self._logs.mkdir()
@@ -45,28 +50,30 @@ class LinuxMachine:
             process.stop()
 
     def run(self, *words: str, environment: Mapping[str, str] | None = None) -> str:
-        """What a command printed. Raises LinuxMachineError where it failed."""
-        given = ("env", *(f"{name}={value}" for name, value in environment.items()), *words) if environment else words
-        command = self.root.command(given, self.place)
+        """Run a command and return its output. Raises LinuxMachineError if it fails."""
+        full_words = ("env", *(f"{name}={value}" for name, value in environment.items()), *words) if environment else words
+        command = self.root.build_command(full_words, self.place)
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             raise LinuxMachineError(f"{self.name}: {' '.join(words)}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
         return done.stdout
 
     def start(self, *words: str, environment: Mapping[str, str] | None = None, ending: str = "KILL") -> None:
-        """A command that goes on, until a signal at the end; its output is in the log of its name."""
-        given = ("env", *(f"{name}={value}" for name, value in (environment or {}).items()), *words)
+        """Start a command that runs until a signal at the end; its output is in the log of its name."""
+        full_words = ("env", *(f"{name}={value}" for name, value in (environment or {}).items()), *words)
         log = self._logs / f"{words[0]}-{len(self._processes)}.log"
-        self._processes.append(Process(self.root.command(given, self.place), log, {"PATH": os.environ["PATH"]}, ending))
+        self._processes.append(
+            Process(self.root.build_command(full_words, self.place), log, {"PATH": os.environ["PATH"]}, ending)
+        )
 
     def start_kubelet(self, environment: Mapping[str, str]) -> None:
-        """The runtime and the kubelet, which runs the pods of ``MANIFESTS`` and says so to the API server.
+        """Start the runtime and the kubelet, which runs the pods of ``MANIFESTS`` and reports them to the API server.
 
         It needs what kubeadm writes: the cluster's CA and ``kubelet.conf``.
         """
         # it ends what it runs
         self.start("runtime", CRI_SOCKET.removeprefix("unix://"), "/var/lib/cri.json", ending="TERM")
-        self.put_yaml(_KUBELET_SETTINGS, _kubelet_settings())
+        self.put_yaml(_KUBELET_SETTINGS, _build_kubelet_settings())
         options = (f"--config={_KUBELET_SETTINGS}", "--kubeconfig=/etc/kubernetes/kubelet.conf")
         names = (f"--hostname-override={self.name}", f"--node-ip={self.place.address}")
         self.start("kubelet", *options, *names, environment=environment)
@@ -75,20 +82,20 @@ class LinuxMachine:
         """Write a file of YAML documents."""
         self.root.put(path, yaml.safe_dump_all(map(dict, documents)).encode(), 0o600)
 
-    def static_pod(self, name: str) -> dict[str, Any]:
-        """A static pod as kubeadm wrote it."""
-        found: dict[str, Any] = yaml.safe_load(self.root.file(f"{MANIFESTS}/{name}.yaml").read_text())
-        return found
+    def read_static_pod(self, name: str) -> dict[str, Any]:
+        """Return a static pod as kubeadm wrote it."""
+        pod: dict[str, Any] = yaml.safe_load(self.root.get_host_path(f"{MANIFESTS}/{name}.yaml").read_text())
+        return pod
 
-    def logs(self) -> str:
-        """The end of what everything that was started said."""
+    def read_logs(self) -> str:
+        """Return the end of the log of every started program."""
         return "\n".join(
             f"== {file.name}\n{file.read_text(errors='replace')[-1500:]}" for file in sorted(self._logs.glob("*.log"))
         )
 
 
-def _kubelet_settings() -> dict[str, Any]:
-    """Those of a kubelet that changes nothing of the kernel, and makes no control groups."""
+def _build_kubelet_settings() -> dict[str, Any]:
+    """Build the settings of a kubelet that changes nothing in the kernel and creates no control groups."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -108,5 +115,5 @@ def _kubelet_settings() -> dict[str, Any]:
         "localStorageCapacityIsolation": False,
         "makeIPTablesUtilChains": False,
         "resolvConf": "",
-        "evictionHard": {f"{what}.available": "0%" for what in ("memory", "nodefs", "imagefs")},
+        "evictionHard": {f"{item}.available": "0%" for item in ("memory", "nodefs", "imagefs")},
     }

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from lab import build, cache, template, wine
 from lab.claim import claim
-from lab.place import Place, loopback
+from lab.place import Place, reserve_loopback
 from lab.ssh import SSH
 
 SYSTEM = r"C:\windows\system32"
@@ -25,11 +25,11 @@ BOOTS = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Memory Managemen
 
 
 class MachineError(Exception):
-    """The machine did not do what it was told."""
+    """An operation of the machine failed."""
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedEvent:
     """One event that a recorder service wrote: ``start`` or ``stop``, its number from 1, and the environment at a start."""
 
     event: str
@@ -37,8 +37,8 @@ class Recorded:
     time: str
     environment: tuple[str, ...] = ()
 
-    def variable(self, name: str) -> str | None:
-        """The value of an environment variable; its name in any case, as on Windows."""
+    def get_variable(self, name: str) -> str | None:
+        """Return the value of an environment variable; its name is not case-sensitive, as on Windows."""
         for item in self.environment:
             key, _, value = item.partition("=")
             if key.lower() == name.lower():
@@ -61,10 +61,10 @@ class Machine:
             shell: the default shell of its SSH server, ``cmd`` or ``powershell``.
             bare: with SSH and nothing else; ``calls`` tells which tools of Windows were called.
         """
-        origin = template.template(containerd=containerd, bare=bare)
+        origin = template.build_template(containerd=containerd, bare=bare)
         self.name = name
-        self.place = place or loopback()
-        self.directory, self._lock = _new_directory(name)
+        self.place = place or reserve_loopback()
+        self.directory, self._lock = _create_directory(name)
         self.prefix = self.directory / "prefix"
         template.copy(origin, self.prefix)
         self.drive = self.prefix / "drive_c"
@@ -84,51 +84,51 @@ class Machine:
         """Switch on: returns when the service control manager answers and SSH can be reached."""
         if self._power:
             raise MachineError(f"{self.name} is on already")
-        command = [*self.place.inside, *wine.loader(), r"C:\lab\boot.exe"]
+        command = [*self.place.inside, *wine.find_loader(), r"C:\lab\boot.exe"]
         log = self.directory / "boot.log"
         with log.open("wb") as errors:
             self._power = subprocess.Popen(
                 command,
                 cwd=self.drive,
-                env=wine.environment(self.prefix, {"WINEDEBUG": "-all,err+all"}),
+                env=wine.build_environment(self.prefix, {"WINEDEBUG": "-all,err+all"}),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 start_new_session=True,
             )
         self.ssh.start()
-        if trouble := _trouble(self._power, log):
-            running = wine.running(self.prefix)
+        if trouble := _wait_until_ready(self._power, log):
+            running = wine.list_running(self.prefix)
             self.cut_power()
             raise MachineError(f"{self.name} did not boot: {trouble}\nrunning: {', '.join(running) or 'nothing'}")
         self.ssh.wait()
 
-    def power_off(self) -> None:
-        """Switch off: every connection and process ends, and the registry is written to the disk."""
+    def shut_down(self) -> None:
+        """Shut down: every connection and process ends, and the registry is written to the disk."""
         self.ssh.stop()
         wine.stop(self.prefix)
-        self._reap()
+        self._wait_for_boot_process()
 
     def cut_power(self) -> None:
         """Take the power away: what of the registry was not on the disk yet is lost (Wine writes it every 30 s)."""
         self.ssh.kill()
         wine.kill(self.prefix)
-        self._reap()
+        self._wait_for_boot_process()
 
-    def reboot(self) -> None:
-        """Switch off and on again."""
-        self.power_off()
+    def restart_machine(self) -> None:
+        """Shut down and boot again."""
+        self.shut_down()
         self.boot()
 
     def destroy(self) -> None:
         """End its processes and remove its files."""
         self.ssh.kill()
         wine.kill(self.prefix)
-        self._reap()
+        self._wait_for_boot_process()
         shutil.rmtree(self.directory, ignore_errors=True)
         self._lock.close()
 
-    def _reap(self) -> None:
+    def _wait_for_boot_process(self) -> None:
         self._end_scanner()
         if self._power:
             if self._power.stdout:
@@ -139,7 +139,7 @@ class Machine:
     # ---- at the console ------------------------------------------------------------------------------------------
 
     def run(self, *command: str, timeout: float = 120) -> subprocess.CompletedProcess[bytes]:
-        """Run a program as somebody at its console would; a name without a path is one of System32."""
+        """Run a program as a user at the console would; a name without a path is one of System32."""
         program = command[0] if "\\" in command[0] else f"{SYSTEM}\\{command[0]}"
         if not program.lower().endswith(".exe"):
             program += ".exe"
@@ -150,11 +150,11 @@ class Machine:
         self._end_scanner()
         if not seconds:
             return
-        shutil.copy(build.program(build.SCANNER), self.drive / "lab" / "scanner.exe")
+        shutil.copy(build.build_program(build.SCANNER), self.drive / "lab" / "scanner.exe")
         self._scanner = subprocess.Popen(
-            [*self.place.inside, *wine.loader(), r"C:\lab\scanner.exe", str(seconds), "C:\\", r"C:\windows"],
+            [*self.place.inside, *wine.find_loader(), r"C:\lab\scanner.exe", str(seconds), "C:\\", r"C:\windows"],
             cwd=self.drive,
-            env=wine.environment(self.prefix),
+            env=wine.build_environment(self.prefix),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
         )
@@ -170,30 +170,30 @@ class Machine:
             self._scanner.stdout.close()
             self._scanner = None
 
-    def path(self, windows: str) -> Path:
-        r"""Where a file of ``C:\…`` lies; upper and lower case as it is stored. The file need not exist."""
+    def find_path(self, windows: str) -> Path:
+        r"""Return the Linux path of a file of ``C:\…``, with the case in which it is stored. The file need not exist."""
         here = self.drive
         for part in windows.replace("/", "\\").removeprefix("C:").strip("\\").split("\\"):
-            there = {entry.name.lower(): entry for entry in here.iterdir()} if here.is_dir() else {}
-            here = there.get(part.lower(), here / part)
+            children = {entry.name.lower(): entry for entry in here.iterdir()} if here.is_dir() else {}
+            here = children.get(part.lower(), here / part)
         return here
 
-    def calls(self) -> list[str]:
-        """The command lines of netsh, icacls, certutil, dism and powershell on a bare machine, oldest first."""
+    def read_calls(self) -> list[str]:
+        """Return the command lines of netsh, icacls, certutil, dism and powershell on a bare machine, oldest first."""
         file = self.drive / "lab" / "calls.txt"
         return file.read_text(errors="replace").splitlines() if file.exists() else []
 
     # ---- registry ------------------------------------------------------------------------------------------------
 
     def export(self, key: str) -> str:
-        """The text of ``reg export`` of a key, newlines as ``\\n``; empty where the key does not exist."""
+        r"""Return the output of ``reg export`` of a key with ``\n`` as newlines; empty if the key does not exist."""
         file = self.drive / "lab" / "export.reg"
         file.unlink(missing_ok=True)
         self.run("reg", "export", key, r"C:\lab\export.reg", "/y")
         return file.read_bytes().decode("utf-16").replace("\r\n", "\n") if file.exists() else ""
 
     def import_text(self, text: str) -> None:
-        """``reg import`` of a text without its header line."""
+        """Run ``reg import`` with text that has no header line."""
         file = self.drive / "lab" / "import.reg"
         lines = f"Windows Registry Editor Version 5.00\n\n{text}\n".replace("\r\n", "\n").replace("\n", "\r\n")
         file.write_bytes(b"\xff\xfe" + lines.encode("utf-16-le"))
@@ -214,8 +214,8 @@ class Machine:
         written = "hex(7):" + ",".join(f"{byte:02x}" for byte in data.encode("utf-16-le")) if items else "-"
         self.import_text(f'[HKEY_LOCAL_MACHINE\\SYSTEM\\CurrentControlSet\\Services\\{service}]\n"Environment"={written}')
 
-    def boots(self) -> int:
-        """BootId: how often this machine has been switched on."""
+    def read_boot_count(self) -> int:
+        """Return BootId: how often this machine booted."""
         for line in self.export(BOOTS).splitlines():
             if line.startswith('"BootId"=dword:'):
                 return int(line.rpartition(":")[2], 16)
@@ -223,8 +223,8 @@ class Machine:
 
     # ---- services ------------------------------------------------------------------------------------------------
 
-    def state(self, service: str) -> str:
-        """``RUNNING``, ``STOPPED``, ``START_PENDING``, …; empty where there is no such service."""
+    def read_state(self, service: str) -> str:
+        """Return ``RUNNING``, ``STOPPED``, ``START_PENDING``, …; empty if the service does not exist."""
         for line in self.run("sc", "query", service).stdout.decode(errors="replace").splitlines():
             if "STATE" in line:
                 return line.split()[-1]
@@ -252,7 +252,7 @@ class Machine:
             MachineError: it was not after 120 s.
         """
         deadline, pause = time.monotonic() + SERVICE_SECONDS, 0.1
-        while (seen := self.state(service)) != state:
+        while (seen := self.read_state(service)) != state:
             if control and not seen.endswith("PENDING"):
                 self.run("sc", control, service)
             if time.monotonic() > deadline:
@@ -261,44 +261,44 @@ class Machine:
             time.sleep(pause)
             pause = min(pause * 1.3, 0.5)
 
-    def recorded(self, service: str) -> list[Recorded]:
-        """What a recorder service wrote, oldest first."""
-        return self.recorded_in(self.drive / "lab" / f"{service}.jsonl")
+    def read_recorded(self, service: str) -> list[RecordedEvent]:
+        """Return the events that a recorder service wrote, oldest first."""
+        return self.read_recorded_file(self.drive / "lab" / f"{service}.jsonl")
 
-    def recorded_in(self, file: Path) -> list[Recorded]:
-        """What a recorder wrote into a file of its own."""
+    def read_recorded_file(self, file: Path) -> list[RecordedEvent]:
+        """Return the events that a recorder wrote to a file of its own."""
         lines = file.read_text().splitlines() if file.exists() else []
-        return [_recorded(json.loads(line)) for line in lines]
+        return [_parse_event(json.loads(line)) for line in lines]
 
-    def starts(self, service: str) -> list[Recorded]:
-        """The starts of a recorder service, oldest first."""
-        return [event for event in self.recorded(service) if event.event == "start"]
+    def list_starts(self, service: str) -> list[RecordedEvent]:
+        """Return the starts of a recorder service, oldest first."""
+        return [event for event in self.read_recorded(service) if event.event == "start"]
 
 
-def _trouble(power: subprocess.Popen[bytes], log: Path) -> str:
-    """Wait for boot.exe to say "ready", and tell what came instead; empty where it was said."""
+def _wait_until_ready(power: subprocess.Popen[bytes], log: Path) -> str:
+    """Wait until boot.exe prints "ready"; return an empty string, or a description of the failure."""
     output = power.stdout
     assert output is not None
-    begun, told, ended = time.monotonic(), b"", False
-    while b"\n" not in told and not ended and time.monotonic() < begun + BOOT_SECONDS:
+    start, data, ended = time.monotonic(), b"", False
+    while b"\n" not in data and not ended and time.monotonic() < start + BOOT_SECONDS:
         ended = power.poll() is not None
         if select.select([output], [], [], 0.1)[0]:
-            told += os.read(output.fileno(), 4096)
-    if told.strip() == b"ready":
+            data += os.read(output.fileno(), 4096)
+    if data.strip() == b"ready":
         return ""
-    code, seconds = power.poll(), time.monotonic() - begun
+    code, seconds = power.poll(), time.monotonic() - start
     state = "still runs" if code is None else f"ended with {code}"
     return (
-        f"boot.exe {state} after {seconds:.0f} s; it said {told[:200]!r}, Wine said:\n{log.read_text(errors='replace')[-2000:]}"
+        f"boot.exe {state} after {seconds:.0f} s; it said {data[:200]!r}, Wine said:\n{log.read_text(errors='replace')[-2000:]}"
     )
 
 
-def _new_directory(name: str) -> tuple[Path, IO[str]]:
-    """A directory for a machine and the lock that says that somebody operates it. Machines without an operator go."""
-    machines = cache.directory() / "machines"
+def _create_directory(name: str) -> tuple[Path, IO[str]]:
+    """Create a machine's directory and hold its lock. Machines without a lock holder are removed."""
+    machines = cache.get_directory() / "machines"
     machines.mkdir(exist_ok=True)
     return claim(machines, f"{name}-", "*", lambda directory: wine.kill(directory / "prefix"))
 
 
-def _recorded(line: dict[str, Any]) -> Recorded:
-    return Recorded(line["event"], line["number"], line["time"], tuple(line.get("environment", ())))
+def _parse_event(line: dict[str, Any]) -> RecordedEvent:
+    return RecordedEvent(line["event"], line["number"], line["time"], tuple(line.get("environment", ())))

@@ -21,7 +21,7 @@ class Mirror:
         """Contents by URL; any other one is 404. May change at any time."""
         self.asked: list[str] = []
         """The URLs that were asked for, oldest first."""
-        self._server = self._bound()
+        self._server = self._create_server()
         self.address = str(self._server.server_address[0])
         self.names = dict.fromkeys(names, self.address)
 
@@ -43,7 +43,7 @@ class Mirror:
         self._server.shutdown()
         self._server.server_close()
 
-    def _bound(self) -> ThreadingHTTPServer:
+    def _create_server(self) -> ThreadingHTTPServer:
         mirror = self
 
         class Handler(BaseHTTPRequestHandler):

@@ -11,7 +11,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from lab.place import Place, loopback
+from lab.place import Place, reserve_loopback
 
 PROXY_NAME = "proxy.corp.example"
 _SETTINGS = Path("/etc/netns")
@@ -26,29 +26,31 @@ class NetworkError(Exception):
 
 
 class Network:
-    """A /24 of 10.203.0.0/16 that is this process's alone; without the right to make one, the loopback stands in.
+    """A /24 of a /16 that belongs to this process; without the right to create one, the loopback is used.
 
-    In a namespace names come from a hosts file alone: it knows the proxy (``proxy.corp.example``) and nothing else.
+    In a namespace, names come only from a hosts file, which has just the proxy (``proxy.corp.example``).
     """
 
-    def __init__(self, isolated: bool | None = None) -> None:
-        """Make the network.
+    def __init__(self, isolated: bool | None = None, prefix: str = "10.203") -> None:
+        """Create the network.
 
         Args:
-            isolated: namespaces (True), the loopback (False), or namespaces where they can be made (None).
+           isolated: namespaces (True), the loopback (False), or namespaces if they can be created (None).
+           prefix: the first half of its addresses: a machine on which a lab runs is in another /16 than that lab.
         """
         self._claim: socket.socket | None = None
         self._namespaces: list[str] = []
-        self.isolated = _permitted() if isolated is None else isolated
+        self._prefix = prefix
+        self.isolated = _can_create_namespaces() if isolated is None else isolated
         self.address = "127.0.0.1"
         if self.isolated:
             self._number = self._reserve()
-            self.address = f"10.203.{self._number}.1"
+            self.address = f"{self._prefix}.{self._number}.1"
             self._bridge = f"tlab{self._number}"
             _remove(self._number)
-            _ip("link", "add", self._bridge, "type", "bridge")
-            _ip("address", "add", f"{self.address}/24", "dev", self._bridge)
-            _ip("link", "set", self._bridge, "up")
+            _run_ip("link", "add", self._bridge, "type", "bridge")
+            _run_ip("address", "add", f"{self.address}/24", "dev", self._bridge)
+            _run_ip("link", "set", self._bridge, "up")
 
     def __enter__(self) -> Network:
         return self
@@ -61,27 +63,27 @@ class Network:
         """The name or address by which a machine reaches what listens on the bridge."""
         return PROXY_NAME if self.isolated else self.address
 
-    def place(self, name: str = "") -> Place:
-        """A place for one more machine: an address of its own, with port 22; on the loopback, a free port.
+    def add_place(self, name: str = "") -> Place:
+        """Add a place for a machine: an address of its own with port 22, or a free port on the loopback.
 
-        In a namespace the machine may have a host name of its own, too.
+        In a namespace the machine can have its own host name, too.
         """
         if not self.isolated:
-            return loopback()
+            return reserve_loopback()
         host = _FIRST_HOST + len(self._namespaces)
         namespace = f"{self._bridge}-{host}"
-        outer, inner, address = _outer(self._bridge, host), "eth0", f"10.203.{self._number}.{host}"
+        outer, inner, address = _format_outer_link(self._bridge, host), "eth0", f"{self._prefix}.{self._number}.{host}"
         settings = _SETTINGS / namespace
         settings.mkdir(parents=True, exist_ok=True)
         (settings / "nsswitch.conf").write_text("hosts: files\n")
         (settings / "hosts").write_text(f"127.0.0.1 localhost\n{self.address} {PROXY_NAME}\n")
         self._namespaces.append(namespace)
-        _ip("netns", "add", namespace)
-        _ip("link", "add", outer, "type", "veth", "peer", "name", inner, "netns", namespace)
-        _ip("link", "set", outer, "master", self._bridge, "up")
-        _ip("-n", namespace, "address", "add", f"{address}/24", "dev", inner)
-        _ip("-n", namespace, "link", "set", inner, "up")
-        _ip("-n", namespace, "link", "set", "lo", "up")
+        _run_ip("netns", "add", namespace)
+        _run_ip("link", "add", outer, "type", "veth", "peer", "name", inner, "netns", namespace)
+        _run_ip("link", "set", outer, "master", self._bridge, "up")
+        _run_ip("-n", namespace, "address", "add", f"{address}/24", "dev", inner)
+        _run_ip("-n", namespace, "link", "set", inner, "up")
+        _run_ip("-n", namespace, "link", "set", "lo", "up")
         inside: tuple[str, ...] = ("ip", "netns", "exec", namespace)
         if name:
             inside += ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', name)
@@ -96,7 +98,7 @@ class Network:
             self._claim = None
 
     def _reserve(self) -> int:
-        """A number that nobody uses."""
+        """Reserve the number of an unused network."""
         for number in range(_NETWORKS):
             if claim := _claim(number):
                 self._claim = claim
@@ -104,20 +106,20 @@ class Network:
         raise NetworkError("all networks of the lab are in use")
 
 
-def sweep() -> None:
+def remove_stale_networks() -> None:
     """Remove the networks of processes that were killed."""
     names = [path.name for place in (_LINKS, _SETTINGS) for path in place.glob("tlab*")]
-    for number in {int(found["number"]) for name in names if (found := _OURS.fullmatch(name))}:
+    for number in {int(match["number"]) for name in names if (match := _OURS.fullmatch(name))}:
         if claim := _claim(number):
             with claim:
                 _remove(number)
 
 
 def _claim(number: int) -> socket.socket | None:
-    """What says that the network of this number is this process's; None where it is another's.
+    """Claim the network of this number and return its claim, or None if it belongs to another process.
 
-    It is an abstract socket (unix(7)): its name is known wherever the bridge is seen, from other roots and containers too, and
-    it goes with this process.
+    The claim is an abstract socket (unix(7)): its name is known wherever the bridge is visible, from other roots and
+    containers too, and it ends with this process.
     """
     claim = socket.socket(socket.AF_UNIX)
     try:
@@ -130,8 +132,8 @@ def _claim(number: int) -> socket.socket | None:
     return claim
 
 
-def _permitted() -> bool:
-    """Whether this process may make network namespaces: a container without the capability may not."""
+def _can_create_namespaces() -> bool:
+    """Return True if this process can create network namespaces: a container needs a capability for that."""
     if os.geteuid() != 0 or not shutil.which("ip"):
         return False
     trial = f"tlab-{os.getpid()}"
@@ -155,19 +157,19 @@ def _remove(number: int) -> None:
             except ProcessLookupError:
                 continue
         # the end of a namespace that was deleted is the kernel's work of some time later: its link would still be there
-        outer = _outer(bridge, namespace.rpartition("-")[2])
+        outer = _format_outer_link(bridge, namespace.rpartition("-")[2])
         subprocess.run(["ip", "link", "delete", outer], capture_output=True, check=False)
         subprocess.run(["ip", "netns", "delete", namespace], capture_output=True, check=False)
         shutil.rmtree(settings, ignore_errors=True)
     subprocess.run(["ip", "link", "delete", bridge], capture_output=True, check=False)
 
 
-def _outer(bridge: str, host: int | str) -> str:
-    """The end of a machine's link that is on the bridge."""
+def _format_outer_link(bridge: str, host: int | str) -> str:
+    """Return the name of the end of a machine's link that is on the bridge."""
     return f"{bridge}v{host}"
 
 
-def _ip(*arguments: str) -> None:
+def _run_ip(*arguments: str) -> None:
     done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise NetworkError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")

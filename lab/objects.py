@@ -29,26 +29,26 @@ class Objects:
     def apply(self, objects: Sequence[dict[str, Any]]) -> None:
         """By server-side apply, in their order; who had a field loses it. Raises ControlPlaneError."""
         for value in objects:
-            path = f"{self.path(value)}/{value['metadata']['name']}?fieldManager={MANAGER}&force=true"
+            path = f"{self.build_path(value)}/{value['metadata']['name']}?fieldManager={MANAGER}&force=true"
             self._patch(path, value)
 
     def delete(self, objects: Sequence[dict[str, Any]]) -> None:
         """Delete those that are there; nothing is waited for. Raises ControlPlaneError."""
         for value in objects:
-            self._try("DELETE", f"{self.path(value)}/{value['metadata']['name']}")
+            self._try("DELETE", f"{self.build_path(value)}/{value['metadata']['name']}")
 
     def wait_served(self, definitions: Sequence[dict[str, Any]]) -> None:
         """Wait until the server serves the kinds of these, or of all CustomResourceDefinitions that it has."""
-        for one in definitions or json.loads(self._request("GET", DEFINITIONS))["items"]:
-            self._established(one["metadata"]["name"])
-            self.wait_listed([one])
+        for definition in definitions or json.loads(self._request("GET", DEFINITIONS))["items"]:
+            self._wait_established(definition["metadata"]["name"])
+            self.wait_listed([definition])
 
     def wait_listed(self, definitions: Sequence[dict[str, Any]]) -> None:
         """Wait until the server lists the kinds of definitions that it has had since it started."""
-        for one in definitions:
-            for _ in _attempts(f"{one['metadata']['name']} is not served"):
+        for definition in definitions:
+            for _ in _iter_attempts(f"{definition['metadata']['name']} is not served"):
                 # a request for the kind itself would cost its storage
-                if all(self._listed(one)):
+                if all(self._check_listed(definition)):
                     break
 
     def wait_readable(self, definitions: Sequence[dict[str, Any]]) -> None:
@@ -58,49 +58,49 @@ class Objects:
         objects then, and fails while their storage begins; where its second try, 5 ms later, does not see what the first
         one wrote, it waits for a change that it passes over (apiextensions-apiserver v0.36.3, pkg/controller/finalizer).
         """
-        for one in definitions:
-            spec = one["spec"]
+        for definition in definitions:
+            spec = definition["spec"]
             (stored,) = (version["name"] for version in spec["versions"] if version["storage"])
             self._try("GET", f"/apis/{spec['group']}/{stored}/{spec['names']['plural']}?limit=1")
 
     def forget(self, definitions: Sequence[dict[str, Any]]) -> None:
         """Take definitions away, with every object of theirs, and wait until no kind of theirs is served."""
         self.wait_readable(definitions)
-        for one in definitions:
-            self._try("DELETE", _path(one))
-        for one in definitions:
-            for _ in _attempts(f"{one['metadata']['name']} is still there"):
-                if self._try("GET", _path(one)) is None and not any(self._listed(one)):
+        for definition in definitions:
+            self._try("DELETE", _build_path(definition))
+        for item in definitions:
+            for _ in _iter_attempts(f"{item['metadata']['name']} is still there"):
+                if self._try("GET", _build_path(item)) is None and not any(self._check_listed(item)):
                     break
 
-    def _listed(self, definition: dict[str, Any]) -> list[bool]:
-        """For each version that is served, whether the server lists the kind."""
+    def _check_listed(self, definition: dict[str, Any]) -> list[bool]:
+        """Return for each served version, True if the server lists the kind."""
         spec = definition["spec"]
         versions = [f"/apis/{spec['group']}/{version['name']}" for version in spec["versions"] if version["served"]]
-        return [spec["names"]["plural"] in (one["name"] for one in self._list(version)) for version in versions]
+        return [spec["names"]["plural"] in (item["name"] for item in self._list(version)) for version in versions]
 
     def _list(self, version: str) -> list[dict[str, Any]]:
-        """The resources of a version of a group by its path; none where it is not there."""
+        """Return the resources of a group version, by its path; empty if the server does not have it."""
         answer = self._try("GET", version)
         return json.loads(answer)["resources"] if answer else []
 
-    def _established(self, name: str) -> None:
-        for _ in _attempts(f"{name} is not established"):
-            found = json.loads(self._request("GET", f"{DEFINITIONS}/{name}"))
+    def _wait_established(self, name: str) -> None:
+        for _ in _iter_attempts(f"{name} is not established"):
+            definition = json.loads(self._request("GET", f"{DEFINITIONS}/{name}"))
             # both are null at first
-            conditions = (found.get("status") or {}).get("conditions") or ()
-            if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+            conditions = (definition.get("status") or {}).get("conditions") or ()
+            if any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions):
                 return
 
     def _patch(self, path: str, value: dict[str, Any]) -> None:
-        for _ in _attempts(f"{path} is not served"):
+        for _ in _iter_attempts(f"{path} is not served"):
             try:
                 self._request("PATCH", path, value, content_type=APPLY)
             except urllib.error.HTTPError as error:
-                told = error.read()
+                answer = error.read()
                 # a kind that is listed may not be served yet: then the answer is a text; of what is missing it is a Status
-                if error.code != HTTPStatus.NOT_FOUND or told.startswith(b"{"):
-                    raise ControlPlaneError(f"PATCH {path}: {_message(told)}") from error
+                if error.code != HTTPStatus.NOT_FOUND or answer.startswith(b"{"):
+                    raise ControlPlaneError(f"PATCH {path}: {_parse_message(answer)}") from error
             else:
                 return
 
@@ -109,24 +109,24 @@ class Objects:
             return self._request(method, path)
         except urllib.error.HTTPError as error:
             if error.code != HTTPStatus.NOT_FOUND:
-                raise ControlPlaneError(f"{method} {path}: {_message(error.read())}") from error
+                raise ControlPlaneError(f"{method} {path}: {_parse_message(error.read())}") from error
             return None
 
-    def path(self, value: dict[str, Any]) -> str:
-        """The path of an object's collection. Raises ControlPlaneError."""
+    def build_path(self, value: dict[str, Any]) -> str:
+        """Return the path of an object's collection. Raises ControlPlaneError."""
         version, kind = value["apiVersion"], value["kind"]
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        for _ in _attempts(f"{version} {kind} is not served"):
+        for _ in _iter_attempts(f"{version} {kind} is not served"):
             if (version, kind) in self._resources:
                 break
-            for one in self._list(base):
-                if "/" not in one["name"]:
-                    self._resources[version, one["kind"]] = one["name"], one["namespaced"]
+            for item in self._list(base):
+                if "/" not in item["name"]:
+                    self._resources[version, item["kind"]] = item["name"], item["namespaced"]
         name, namespaced = self._resources[version, kind]
         return f"{base}/namespaces/{value['metadata'].get('namespace', 'default')}/{name}" if namespaced else f"{base}/{name}"
 
 
-def _attempts(otherwise: str) -> Iterator[None]:
+def _iter_attempts(otherwise: str) -> Iterator[None]:
     end = time.monotonic() + _SECONDS
     while time.monotonic() < end:
         yield
@@ -134,12 +134,12 @@ def _attempts(otherwise: str) -> Iterator[None]:
     raise ControlPlaneError(f"{otherwise} after {_SECONDS} s")
 
 
-def _path(definition: dict[str, Any]) -> str:
+def _build_path(definition: dict[str, Any]) -> str:
     return f"{DEFINITIONS}/{definition['metadata']['name']}"
 
 
-def _message(told: bytes) -> str:
+def _parse_message(answer: bytes) -> str:
     try:
-        return str(json.loads(told)["message"])
+        return str(json.loads(answer)["message"])
     except (ValueError, KeyError):
-        return told.decode(errors="replace")
+        return answer.decode(errors="replace")

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from lab.control_plane import ControlPlane
-from lab.golang import module_source
+from lab.golang import fetch_module_source
 
 MODULE = Path(__file__).parent / "go" / "openshift"
 _API = "github.com/openshift/api"
@@ -26,21 +26,21 @@ MACHINE_API = (MACHINES, MACHINE_SETS)
 """machine.openshift.io/v1beta1: Machine, MachineSet."""
 
 
-def definitions(files: tuple[str, ...] = CONFIG) -> list[dict[str, Any]]:
-    """CustomResourceDefinitions by their place in the module."""
-    return [yaml.load((_source() / file).read_text(), yaml.CSafeLoader) for file in files]
+def read_definitions(files: tuple[str, ...] = CONFIG) -> list[dict[str, Any]]:
+    """Read CustomResourceDefinitions by their path in the module."""
+    return [yaml.load((_fetch_source() / file).read_text(), yaml.CSafeLoader) for file in files]
 
 
 def define(control_plane: ControlPlane, files: tuple[str, ...] = CONFIG) -> None:
     """Bring definitions to the server and wait until it serves them."""
-    control_plane.define(definitions(files))
+    control_plane.define(read_definitions(files))
 
 
 def forget(control_plane: ControlPlane, files: tuple[str, ...] = CONFIG) -> None:
     """Take definitions from the server, with every object of them, and wait until they are gone."""
-    control_plane.forget(definitions(files))
+    control_plane.forget(read_definitions(files))
 
 
 @functools.cache
-def _source() -> Path:
-    return module_source(MODULE, _API)
+def _fetch_source() -> Path:
+    return fetch_module_source(MODULE, _API)

@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 from image import bill, build, python
-from image.progress import step
+from image.progress import run_step
 
 from lab import cache, payload
-from transom.image_layout import ImageLayer, Layout, read
+from transom.oci.image_layout import ImageLayer, Layout, read_image
 
 EPOCH = 1_700_000_000
 """Seconds since 1970: the time of what is made here."""
@@ -29,62 +29,73 @@ class ImageError(Exception):
     """A program that works on images failed; the message has the end of what it said."""
 
 
-def base() -> build.Base:
-    """What is below Transom's own layer."""
+def build_base() -> build.Base:
+    """Return the base layers, below Transom's own layer; build them once."""
     here = Path(build.__file__).parent
-    sources = [here / name for name in ("build.py", "debian.py", "python.py", "root.py", f"debian-{python.native()}.lock")]
-    key = cache.digest([*sources, Path(inspect.getfile(Layout)), python.requirements()])
+    sources = [
+        here / name
+        for name in ("build.py", "debian.py", "python.py", "root.py", f"debian-{python.get_native_architecture()}.lock")
+    ]
+    key = cache.digest([*sources, Path(inspect.getfile(Layout)), python.export_requirements()])
 
     def make(target: Path) -> None:
-        made = build.base(python.native(), target, cache.directory() / "debian", step)
+        made = build.build_base(python.get_native_architecture(), target, cache.get_directory() / "debian", run_step)
         (target / "layers.json").write_bytes(msgspec.json.encode(made.layers))
 
-    found = cache.entry("image-base", key, make)
-    layers = msgspec.json.decode((found / "layers.json").read_bytes(), type=tuple[ImageLayer, ...])
-    return build.Base(python.native(), layers, found)
+    directory = cache.get_entry("image-base", key, make)
+    layers = msgspec.json.decode((directory / "layers.json").read_bytes(), type=tuple[ImageLayer, ...])
+    return build.Base(python.get_native_architecture(), layers, directory)
 
 
-def layout() -> Path:
-    """The OCI layout of the operator's image for this machine."""
-    below = base()
+def build_layout() -> Path:
+    """Return the OCI layout of the operator's image for this machine; build it once."""
+    below = build_base()
     project = python.PROJECT
-    sources = [one for one in sorted((project / "src").rglob("*")) if one.is_file() and "__pycache__" not in one.parts]
+    sources = [path for path in sorted((project / "src").rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
     key = cache.digest([below.directory.name, Path(bill.__file__), project / "pyproject.toml", *sources])
 
     def make(target: Path) -> None:
-        with step("building the operator's image"):
+        with run_step("building the operator's image"):
             build.write([below], target / "made", target / "layout", EPOCH)
             shutil.rmtree(target / "made")
 
-    return cache.entry("image", key, make) / "layout"
+    return cache.get_entry("image", key, make) / "layout"
 
 
-def payload_layout() -> Path:
-    """The OCI layout of an image of the lab's payload, by `transom payload build --image`."""
-    directory = payload.directory()
+def build_payload_layout() -> Path:
+    """Return the OCI layout of an image of the lab's payload, built by `transom payload build --image`."""
+    directory = payload.build_directory()
 
     def make(target: Path) -> None:
-        with step("building the payload's image"):
-            made = ("payload", "build", str(directory), "--image", str(target / "layout"), "--architecture", python.native())
+        with run_step("building the payload's image"):
+            made = (
+                "payload",
+                "build",
+                str(directory),
+                "--image",
+                str(target / "layout"),
+                "--architecture",
+                python.get_native_architecture(),
+            )
             run(sys.executable, "-m", "transom", *made)
 
-    return cache.entry("payload-image", directory.name.rpartition("-")[2], make) / "layout"
+    return cache.get_entry("payload-image", directory.name.rpartition("-")[2], make) / "layout"
 
 
-def wheels() -> Path:
-    """A directory with Transom's wheel and those that it needs, as docs/image.md has it made."""
-    wanted = python.requirements()
-    key = cache.digest([wanted, layout().parent.name])
+def build_wheels() -> Path:
+    """Return a directory with Transom's wheel and its dependencies, built as docs/image.md describes."""
+    wanted = python.export_requirements()
+    key = cache.digest([wanted, build_layout().parent.name])
 
     def make(target: Path) -> None:
-        with step("fetching wheels"):
+        with run_step("fetching wheels"):
             listed = target / "requirements.txt"
             listed.write_text(wanted)
             pip = (f"{sys.base_prefix}/bin/python3", "-m", "pip", "download", "--quiet", "--only-binary", ":all:")
             run(*pip, "--dest", str(target / "wheels"), "--require-hashes", "-r", str(listed))
             python.build(target / "wheels", EPOCH)
 
-    return cache.entry("wheels", key, make) / "wheels"
+    return cache.get_entry("wheels", key, make) / "wheels"
 
 
 @dataclass(frozen=True)
@@ -98,15 +109,15 @@ class Registry:
         """Put an OCI layout's image there, under the tag that it has; its full reference, by digest."""
         (entry,) = json.loads((source / "index.json").read_bytes())["manifests"]
         tag = entry["annotations"]["org.opencontainers.image.ref.name"]
-        self._skopeo("copy", "--all", f"oci:{source}:{tag}", f"docker://{self.name}/{name}:{tag}", way="dest-cert-dir")
+        self._run_skopeo("copy", "--all", f"oci:{source}:{tag}", f"docker://{self.name}/{name}:{tag}", way="dest-cert-dir")
         return f"{self.name}/{name}@{entry['digest']}"
 
     def pull(self, reference: str, target: Path) -> Path:
         """Write the image of a full reference as an OCI layout, under tag `pulled`."""
-        self._skopeo("copy", f"docker://{reference}", f"oci:{target}:pulled", way="src-cert-dir")
+        self._run_skopeo("copy", f"docker://{reference}", f"oci:{target}:pulled", way="src-cert-dir")
         return target
 
-    def _skopeo(self, *words: str, way: str) -> None:
+    def _run_skopeo(self, *words: str, way: str) -> None:
         with tempfile.TemporaryDirectory(prefix="transom-certificates-") as certificates:
             shutil.copy(self.authority, Path(certificates) / "ca.crt")
             run("skopeo", "--insecure-policy", words[0], f"--{way}={certificates}", *words[1:])
@@ -119,24 +130,24 @@ class Images:
         self._registry, self._directory = registry, directory
         self._pulled: dict[str, Path] = {}
 
-    def layout(self, reference: str) -> Path:
-        """An image as an OCI layout."""
+    def pull_layout(self, reference: str) -> Path:
+        """Pull an image and return its OCI layout."""
         if reference not in self._pulled:
             target = self._directory / f"image-{len(self._pulled)}"
             self._pulled[reference] = self._registry.pull(reference, target)
         return self._pulled[reference]
 
-    def bundle(self, reference: str) -> Path:
-        """A bundle of the OCI runtime specification: the files of an image, and how its configuration wants them run."""
-        source = self.layout(reference)
+    def unpack_bundle(self, reference: str) -> Path:
+        """Unpack an image as a bundle of the OCI runtime specification: its files and its runtime configuration."""
+        source = self.pull_layout(reference)
         target = source.with_name(f"{source.name}-bundle")
         if not target.exists():
             run("umoci", "unpack", "--image", f"{source}:pulled", str(target))
         return target
 
-    def files(self, reference: str) -> Path:
-        """The files of an image."""
-        source = self.layout(reference)
+    def unpack_files(self, reference: str) -> Path:
+        """Unpack the files of an image and return their directory."""
+        source = self.pull_layout(reference)
         target = source.with_name(f"{source.name}-files")
         if not target.exists():
             _take(source, target)
@@ -156,43 +167,43 @@ class Pod:
         account_files.mkdir(parents=True)
         for name, text in account.items():
             (account_files / name).write_text(text)
-        self._sources = {volume["name"]: self._volume(volume) for volume in spec["volumes"]}
+        self._sources = {volume["name"]: self._create_volume(volume) for volume in spec["volumes"]}
         self._account = _bind(account_files, "/var/run/secrets/kubernetes.io/serviceaccount", writes=False)
 
     def initialize(self) -> None:
         """Run the init containers, one after the other. Raises ImageError."""
         for number, container in enumerate(self._spec.get("initContainers", ())):
-            run(*self.command(container | {"name": f"init-{number}"}, {}))
+            run(*self.build_command(container | {"name": f"init-{number}"}, {}))
 
-    def command(self, container: Mapping[str, Any], environment: Mapping[str, str], *more: str) -> list[str]:
-        """What runs a container in the foreground, with further variables and arguments."""
-        unpacked = self._images.bundle(container["image"])
+    def build_command(self, container: Mapping[str, Any], environment: Mapping[str, str], *more: str) -> list[str]:
+        """Build the command that runs a container in the foreground, with further variables and arguments."""
+        unpacked = self._images.unpack_bundle(container["image"])
         settings = json.loads((unpacked / "config.json").read_text())
         process = settings["process"]
         process |= {"terminal": False, "args": [*container["command"], *container["args"], *more], "noNewPrivileges": True}
-        given = {one["name"]: one["value"] for one in container.get("env", ())}
-        process["env"] += [f"{name}={value}" for name, value in {**given, **environment}.items()]
+        variables = {item["name"]: item["value"] for item in container.get("env", ())}
+        process["env"] += [f"{name}={value}" for name, value in {**variables, **environment}.items()]
         process["capabilities"] = {}
         process.pop("rlimits", None)
         read_only = bool(container["securityContext"]["readOnlyRootFilesystem"])
         settings["root"] = {"path": str(unpacked / "rootfs"), "readonly": read_only}
         settings["linux"] = {"namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")]}
         mounts = [
-            _bind(self._sources[one["name"]], one["mountPath"], writes=not one.get("readOnly"))
-            for one in container["volumeMounts"]
+            _bind(self._sources[volume_mount["name"]], volume_mount["mountPath"], writes=not volume_mount.get("readOnly"))
+            for volume_mount in container["volumeMounts"]
         ]
-        settings["mounts"] = [one for one in settings["mounts"] if one["destination"] in ("/proc", "/dev")]
+        settings["mounts"] = [mount for mount in settings["mounts"] if mount["destination"] in ("/proc", "/dev")]
         settings["mounts"] += [*mounts, self._account, _bind(Path("/etc/hosts"), "/etc/hosts", writes=False)]
         bundle = self._directory / f"container-{container['name']}"
         bundle.mkdir()
         (bundle / "config.json").write_text(json.dumps(settings))
         # also the name of its control groups, which all of this machine's containers share
         name = f"transom-lab-{secrets.token_hex(8)}"
-        return [_runc(), "--root", str(self._directory / "runc"), "run", "--bundle", str(bundle), name]
+        return [_find_runc(), "--root", str(self._directory / "runc"), "run", "--bundle", str(bundle), name]
 
-    def _volume(self, volume: Mapping[str, Any]) -> Path:
+    def _create_volume(self, volume: Mapping[str, Any]) -> Path:
         if "image" in volume:
-            return self._images.files(volume["image"]["reference"])
+            return self._images.unpack_files(volume["image"]["reference"])
         target = self._directory / f"volume-{volume['name']}"
         target.mkdir()
         # as the kubelet makes an emptyDir
@@ -200,21 +211,21 @@ class Pod:
         return target
 
 
-def _runc() -> str:
+def _find_runc() -> str:
     # Debian has it where only root's PATH leads
     return shutil.which("runc") or "/usr/sbin/runc"
 
 
-def unpacked(source: Path) -> Path:
-    """The files of an image of this machine's architecture, unpacked once: not to be changed."""
+def unpack_image(source: Path) -> Path:
+    """Return the files of an image for this machine's architecture, unpacked once; do not change them."""
     index = json.loads((source / "index.json").read_bytes())
     key = index["manifests"][0]["digest"].removeprefix("sha256:")[: cache.KEY_LENGTH]
-    return cache.entry("image-files", key, lambda target: _take(source, target / "files")) / "files"
+    return cache.get_entry("image-files", key, lambda target: _take(source, target / "files")) / "files"
 
 
 def _take(source: Path, target: Path) -> None:
     target.mkdir()
-    for layer in read(source, python.native()).layers:
+    for layer in read_image(source, python.get_native_architecture()).layers:
         run("tar", "-C", str(target), "--no-same-owner", "-xzf", str(source / "blobs" / "sha256" / layer.digest))
 
 
@@ -224,7 +235,7 @@ def _bind(source: Path, target: str, *, writes: bool) -> dict[str, Any]:
 
 
 def run(*command: str) -> str:
-    """What a command printed. Raises ImageError."""
+    """Run a command and return its output. Raises ImageError."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise ImageError(f"{' '.join(command[:3])} failed: {(done.stderr or done.stdout)[-2000:]}")

@@ -11,9 +11,9 @@ from lab import build, cache
 SOURCES = Path(__file__).parent / "windows"
 
 
-def directory() -> Path:
-    """The directory, made once."""
-    programs = [build.program(program) for program in (*build.CONTAINERD_PROGRAMS[:1], *build.node_programs())]
+def build_directory() -> Path:
+    """Return the directory of the payload; build it once."""
+    programs = [build.build_program(program) for program in (*build.CONTAINERD_PROGRAMS[:1], *build.list_node_programs())]
 
     def make(target: Path) -> None:
         for program in programs:
@@ -21,4 +21,4 @@ def directory() -> Path:
         shutil.copy2(SOURCES / "payload.yaml", target)
         (target / "source-vip.ps1").write_text("(Get-HnsEndpoint | Where-Object Name -eq 'source-vip').IPAddress\n")
 
-    return cache.entry("payload", cache.digest([*map(str, programs), SOURCES / "payload.yaml", Path(__file__)]), make)
+    return cache.get_entry("payload", cache.digest([*map(str, programs), SOURCES / "payload.yaml", Path(__file__)]), make)

@@ -20,6 +20,6 @@ class Place:
     namespace: str = ""
 
 
-def loopback() -> Place:
-    """A place on this machine's loopback, with a port of its own."""
+def reserve_loopback() -> Place:
+    """Return a place on this machine's loopback, with a port of its own."""
     return Place("127.0.0.1", reserve())

@@ -23,42 +23,42 @@ _TAKEN = set[int]()
 
 
 def reserve(address: str = "127.0.0.1", wanted: int | None = None) -> int:
-    """A port of that address that nobody listens on, kept from all who ask here until this process ends.
+    """Reserve a port of that address that is not in use, until this process ends.
 
     Args:
-        address: one of this machine.
-        wanted: is taken where it is free.
+       address: one of this machine.
+       wanted: is used if it is free.
     """
-    return next(port for port in itertools.chain([wanted] if wanted else [], _in_turn()) if _reserved(address, port))
+    return next(port for port in itertools.chain([wanted] if wanted else [], _cycle_ports()) if _try_reserve(address, port))
 
 
 @functools.cache
-def _in_turn() -> Iterator[int]:
-    """All ports, again and again, from anywhere: a port that has just been used comes last."""
+def _cycle_ports() -> Iterator[int]:
+    """Cycle through all ports from a random start, so that a port that was just used comes last."""
     first = random.randrange(len(PORTS))
     return itertools.cycle([*PORTS[first:], *PORTS[:first]])
 
 
 @functools.cache
-def _locks() -> int:
-    """A file of which byte N is locked by the process that has port N; such locks end with the process."""
-    file: Path = cache.directory() / "ports.lock"
+def _open_locks() -> int:
+    """Open a file in which the process that has port N locks byte N; such locks end with the process."""
+    file: Path = cache.get_directory() / "ports.lock"
     return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
 
 
-def _reserved(address: str, port: int) -> bool:
+def _try_reserve(address: str, port: int) -> bool:
     # a process's own lock is no obstacle to it
     if port in _TAKEN:
         return False
     try:
-        fcntl.lockf(_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        fcntl.lockf(_open_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
     except OSError:
         return False
     with socket.socket() as probe:
         try:
             probe.bind((address, port))
         except OSError:
-            fcntl.lockf(_locks(), fcntl.LOCK_UN, 1, port)
+            fcntl.lockf(_open_locks(), fcntl.LOCK_UN, 1, port)
             return False
     _TAKEN.add(port)
     return True

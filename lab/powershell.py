@@ -12,28 +12,28 @@ from tree_sitter import Language, Node, Parser
 _LANGUAGE = Language(tree_sitter_powershell.language())
 
 
-def faults(script: str) -> list[str]:
-    """Where the text is no PowerShell, each with its line; empty when all of it is."""
+def find_syntax_errors(script: str) -> list[str]:
+    """Return the syntax errors of a script, each with its line; empty if it is valid."""
     return [
         f"line {node.start_point[0] + 1}: {'missing ' + node.type if node.is_missing else 'not understood'}"
-        for node in _walk(_tree(script))
+        for node in _walk(_parse_script(script))
         if node.is_error or node.is_missing
     ]
 
 
-def commands(script: str) -> set[str]:
-    """The names of the commands that are called by name: cmdlets, functions, programs."""
-    return {node.text.decode() for node in _walk(_tree(script)) if node.type == "command_name" and node.text}
+def list_commands(script: str) -> set[str]:
+    """Return the names of the commands that are called by name: cmdlets, functions, programs."""
+    return {node.text.decode() for node in _walk(_parse_script(script)) if node.type == "command_name" and node.text}
 
 
-def statements(script: str) -> list[str]:
-    """The text of each command, in the order of the script; one within another comes after it."""
-    return [_text(node) for node in _walk(_tree(script)) if node.type == "command"]
+def list_statements(script: str) -> list[str]:
+    """Return the text of each command and method call, in the order of the script; a nested one comes after the outer one."""
+    return [_get_text(node) for node in _walk(_parse_script(script)) if node.type in ("command", "invokation_expression")]
 
 
 @dataclass(frozen=True)
 class Call:
-    """A command that is called by name: the parameters that are named, as they are written, its line, and under which `if`s."""
+    """A command that is called by name: its named parameters as written, its line, and the conditions of its `if`s."""
 
     name: str
     parameters: tuple[str, ...]
@@ -41,53 +41,53 @@ class Call:
     conditions: tuple[str, ...] = ()
 
 
-def calls(script: str) -> list[Call]:
-    """Every call of a command by name, in the order of the text; of a table that is splatted, its keys count."""
-    tree = _tree(script)
-    tables = _tables(tree)
-    found = []
+def list_calls(script: str) -> list[Call]:
+    """Return every call of a command by name, in the order of the script; splatted tables count with their keys."""
+    tree = _parse_script(script)
+    tables = _read_tables(tree)
+    result = []
     for node in (node for node in _walk(tree) if node.type == "command"):
-        name = next((_text(child) for child in node.children if child.type == "command_name"), None)
+        name = next((_get_text(child) for child in node.children if child.type == "command_name"), None)
         elements = [element for child in node.children if child.type == "command_elements" for element in child.children]
         if name is not None:
-            named = [_text(element).lstrip("-").rstrip(":") for element in elements if element.type == "command_parameter"]
-            splatted = [_text(element).lstrip("@") for element in elements if _text(element).startswith("@")]
+            named = [_get_text(element).lstrip("-").rstrip(":") for element in elements if element.type == "command_parameter"]
+            splatted = [_get_text(element).lstrip("@") for element in elements if _get_text(element).startswith("@")]
             keys = [key for table in splatted for key in tables.get(table.casefold(), ())]
-            found.append(Call(name, (*named, *keys), node.start_point[0] + 1, tuple(_conditions(node))))
-    return found
+            result.append(Call(name, (*named, *keys), node.start_point[0] + 1, tuple(_iter_conditions(node))))
+    return result
 
 
-def _conditions(node: Node) -> Iterator[str]:
-    """The condition of each `if` in whose first block the node is, from the innermost out."""
+def _iter_conditions(node: Node) -> Iterator[str]:
+    """Yield the condition of each `if` whose first block contains the node, innermost first."""
     while (parent := node.parent) is not None:
         if parent.type == "if_statement" and node.type == "statement_block":
-            yield next(_text(child) for child in parent.children if child.type == "pipeline")
+            yield next(_get_text(child) for child in parent.children if child.type == "pipeline")
         node = parent
 
 
-def functions(script: str) -> set[str]:
-    """The names of the functions that the text defines."""
-    return {_text(node) for node in _walk(_tree(script)) if node.type == "function_name"}
+def list_functions(script: str) -> set[str]:
+    """Return the names of the functions that a script defines."""
+    return {_get_text(node) for node in _walk(_parse_script(script)) if node.type == "function_name"}
 
 
-def _tables(tree: Node) -> dict[str, list[str]]:
-    """The keys of each table that is assigned to a variable, or added to one by `$table['key'] =`, by the variable's name."""
-    found: dict[str, list[str]] = {}
+def _read_tables(tree: Node) -> dict[str, list[str]]:
+    """Return the keys of each table by its variable's name, including keys added by `$table['key'] =`."""
+    tables: dict[str, list[str]] = {}
     for node in (node for node in _walk(tree) if node.type == "assignment_expression"):
-        text = _text(node)
+        text = _get_text(node)
         if table := re.match(r"\$(\w+)\s*=\s*@\{", text):
-            keys = [_text(key) for entry in _walk(node) if entry.type == "hash_entry" for key in entry.children[:1]]
-            found.setdefault(table[1].casefold(), []).extend(key.strip() for key in keys)
+            keys = [_get_text(key) for entry in _walk(node) if entry.type == "hash_entry" for key in entry.children[:1]]
+            tables.setdefault(table[1].casefold(), []).extend(key.strip() for key in keys)
         elif added := re.match(r"\$(\w+)\['(\w+)'\]\s*=", text):
-            found.setdefault(added[1].casefold(), []).append(added[2])
-    return found
+            tables.setdefault(added[1].casefold(), []).append(added[2])
+    return tables
 
 
-def _text(node: Node) -> str:
+def _get_text(node: Node) -> str:
     return (node.text or b"").decode()
 
 
-def _tree(script: str) -> Node:
+def _parse_script(script: str) -> Node:
     return Parser(_LANGUAGE).parse(script.encode()).root_node
 
 

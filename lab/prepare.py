@@ -1,5 +1,7 @@
 """``python -m lab.prepare``: builds what the tests need and the cache does not have, and says what it builds.
 
+``python -m lab.prepare demo`` builds what `scripts/demo` needs alone.
+
 The first time that takes about twenty minutes on two cores. A second call at the same time waits for the first; a call that was
 killed leaves nothing, and the next one goes on with what is missing.
 """
@@ -11,10 +13,11 @@ import time
 from collections.abc import Callable
 
 from image.debian import DebianError
-from image.progress import position
+from image.progress import number_steps
 from image.python import PythonError
 
 from lab import (
+    bare_debian,
     build,
     cluster_api,
     control_plane,
@@ -29,43 +32,45 @@ from lab import (
     template,
 )
 from lab.kubernetes import ControlPlaneError
-from transom.manifests.definitions import definitions
+from transom.manifests.definitions import build_crds
 
 PARTS: tuple[Callable[[], object], ...] = (
-    template.template,
-    lambda: template.template(bare=True),
-    lambda: template.template(containerd=True),
-    kubernetes.binaries,
-    kubernetes.kubeadm,
-    kubernetes.kubelet,
-    lambda: build.program(build.CRI_PULL),
-    lambda: build.program(build.ACTIONLINT),
-    lambda: build.program(build.PACKER),
-    lambda: build.program(build.KUSTOMIZE),
-    lambda: build.program(build.KUBECONFORM),
-    lambda: build.program(build.HELM),
-    lambda: build.program(build.CRDIFY),
-    lambda: build.program(build.OLM),
-    lambda: build.program(build.RUNTIME),
-    lambda: build.program(build.LINUX_RUNTIME),
-    lambda: build.program(build.SCANNER),
-    lambda: build.program(build.kubeadm_program()),
-    payload.directory,
-    operator_image.layout,
-    operator_image.payload_layout,
-    operator_image.wheels,
-    cluster_api.bootstrap_provider,
-    cluster_api.definitions,
-    flux.definitions,
-    prometheus.programs,
-    infrastructure.definitions,
-    openshift.definitions,
-    control_plane.first_data,
-    lambda: control_plane.first_data(definitions()),
+    template.build_template,
+    lambda: template.build_template(bare=True),
+    lambda: template.build_template(containerd=True),
+    kubernetes.build_binaries,
+    kubernetes.build_kubeadm,
+    kubernetes.build_kubelet,
+    lambda: build.build_program(build.CRI_PULL),
+    lambda: build.build_program(build.ACTIONLINT),
+    lambda: build.build_program(build.PACKER),
+    lambda: build.build_program(build.KUSTOMIZE),
+    lambda: build.build_program(build.KUBECONFORM),
+    lambda: build.build_program(build.HELM),
+    lambda: build.build_program(build.CRDIFY),
+    lambda: build.build_program(build.OLM),
+    lambda: build.build_program(build.RUNTIME),
+    lambda: build.build_program(build.LINUX_RUNTIME),
+    lambda: build.build_program(build.SCANNER),
+    lambda: build.build_program(build.get_kubeadm_program()),
+    payload.build_directory,
+    operator_image.build_layout,
+    operator_image.build_payload_layout,
+    operator_image.build_wheels,
+    cluster_api.build_bootstrap_provider,
+    cluster_api.read_definitions,
+    flux.read_definitions,
+    prometheus.fetch_programs,
+    infrastructure.read_definitions,
+    openshift.read_definitions,
+    bare_debian.build_archive,
+    control_plane.build_first_data,
+    lambda: control_plane.build_first_data(build_crds()),
 )
 """From the quickest, so that what is missing on the machine shows soon."""
 
 FAULTS = (
+    bare_debian.BareDebianError,
     build.BuildError,
     golang.GoError,
     ControlPlaneError,
@@ -76,12 +81,16 @@ FAULTS = (
 )
 
 
-def main() -> None:
+DEMO_PARTS: tuple[Callable[[], object], ...] = (lambda: template.build_template(containerd=True),)
+
+
+def main(which: str) -> None:
     """Make each part; exits 1 with what the compiler said."""
     began = time.monotonic()
-    for number, part in enumerate(PARTS, 1):
+    parts = DEMO_PARTS if which == "demo" else PARTS
+    for number, part in enumerate(parts, 1):
         try:
-            with position(number, len(PARTS)):
+            with number_steps(number, len(parts)):
                 part()
         except FAULTS as error:
             sys.exit(f"lab.prepare: {error}")
@@ -89,4 +98,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1] if len(sys.argv) > 1 else "")

@@ -46,15 +46,21 @@ class Process:
             self._guard.stdin.close()
         self._guard.wait(timeout=120)
 
-    def ended(self) -> bool:
-        """Whether the program has ended by itself."""
+    @property
+    def pid(self) -> int | None:
+        """Its process; None while it has not begun."""
         try:
-            pid = int(self._pid_file.read_text())
+            return int(self._pid_file.read_text())
         except (FileNotFoundError, ValueError):
+            return None
+
+    def has_ended(self) -> bool:
+        """Return True if the program has ended."""
+        if self.pid is None:
             # it has not begun yet
             return False
         try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
         except FileNotFoundError:
             return True
         return state == "Z"

@@ -24,13 +24,13 @@ _PACKAGE = debian.Package(
 """As `apt-get download --print-uris prometheus` names it; snapshot.debian.org has it at that time."""
 
 
-def programs() -> Path:
-    """The directory of `prometheus` and `promtool`, which need the C library alone. Raises DebianError."""
+def fetch_programs() -> Path:
+    """Return the directory of `prometheus` and `promtool`, which need only the C library. Raises DebianError."""
 
     def make(root: Path) -> None:
-        debian.unpack(debian.Lock(_MADE, (_PACKAGE,)), root, cache.directory() / "debian")
+        debian.unpack(debian.Lock(_MADE, (_PACKAGE,)), root, cache.get_directory() / "debian")
 
-    return cache.entry("prometheus", cache.digest([_PACKAGE.sha256]), make) / "usr" / "bin"
+    return cache.get_entry("prometheus", cache.digest([_PACKAGE.sha256]), make) / "usr" / "bin"
 
 
 class Prometheus:
@@ -48,7 +48,7 @@ class Prometheus:
         self.url = f"http://127.0.0.1:{port}"
         self._process = Process(
             (
-                programs() / "prometheus",
+                fetch_programs() / "prometheus",
                 f"--config.file={directory / 'prometheus.json'}",
                 f"--storage.tsdb.path={directory / 'data'}",
                 f"--web.listen-address=127.0.0.1:{port}",
@@ -65,16 +65,16 @@ class Prometheus:
     def __exit__(self, *exc: object) -> None:
         self._process.stop()
 
-    def ask(self, path: str, **query: str) -> Any:
-        """What its API says (https://prometheus.io/docs/prometheus/2.42/querying/api/). Raises OSError while none listens."""
+    def query_api(self, path: str, **query: str) -> Any:
+        """Query its API (https://prometheus.io/docs/prometheus/2.42/querying/api/). Raises OSError until it listens."""
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=60) as answer:
             return json.load(answer)["data"]
 
-    def firing(self) -> set[str]:
-        """The alerts that fire now."""
-        return {one["labels"]["alertname"] for one in self.ask("alerts")["alerts"] if one["state"] == "firing"}
+    def list_firing_alerts(self) -> set[str]:
+        """Return the names of the alerts that fire now."""
+        return {alert["labels"]["alertname"] for alert in self.query_api("alerts")["alerts"] if alert["state"] == "firing"}
 
-    def values(self, expression: str) -> list[float]:
-        """What an expression is now, by series."""
-        return [float(one["value"][1]) for one in self.ask("query", query=expression)["result"]]
+    def query_values(self, expression: str) -> list[float]:
+        """Return the current value of an expression for each series."""
+        return [float(item["value"][1]) for item in self.query_api("query", query=expression)["result"]]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from image.progress import step
+from image.progress import run_step
 
 from lab import cache
 
@@ -23,7 +23,7 @@ PROJECT = Path(__file__).parents[1]
 LATER = "99.0.0"
 """The version of this tree's wheel: later than every release, so that an upgrade is one of the version, too."""
 _ROWS = Path(__file__).with_suffix(".yaml")
-_SOURCES = ("pyproject.toml", "README.md", "LICENSE", "docs/transom.1", "src")
+_SOURCES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "docs/transom.1", "src")
 """What a wheel is built from."""
 
 
@@ -52,17 +52,17 @@ class Wheel:
         return _run(*self.command, *arguments, **self.environment)
 
 
-def newest() -> Release:
-    """The last release."""
+def read_latest() -> Release:
+    """Return the latest release."""
     return msgspec.yaml.decode(_ROWS.read_bytes(), type=list[Release])[-1]
 
 
-def released() -> Wheel:
-    """The last release in a virtual environment of its own. Raises ReleaseError."""
-    release = newest()
+def build_latest() -> Wheel:
+    """Build the latest release in a virtual environment of its own. Raises ReleaseError."""
+    release = read_latest()
 
     def make(target: Path) -> None:
-        with step(f"building release {release.version}"):
+        with run_step(f"building release {release.version}"):
             tree = target / "tree"
             _unpack(release, tree)
             wheel = _build(tree, target)
@@ -72,16 +72,16 @@ def released() -> Wheel:
             _run(*install, "--no-deps", str(wheel))
             shutil.rmtree(tree)
 
-    python = cache.entry("release", cache.digest([release.version, release.commit]), make) / "venv/bin/python"
+    python = cache.get_entry("release", cache.digest([release.version, release.commit]), make) / "venv/bin/python"
     return Wheel(release.version, (str(python), "-m", "transom"), {})
 
 
-def this() -> Wheel:
-    """This tree's wheel as version `LATER`, with the dependencies of the Python that runs here. Raises ReleaseError."""
-    files = [file for name in _SOURCES for file in _files(PROJECT / name)]
+def build_current() -> Wheel:
+    """Build this tree's wheel as version `LATER`, with the dependencies of the running Python. Raises ReleaseError."""
+    files = [file for name in _SOURCES for file in _list_files(PROJECT / name)]
 
     def make(target: Path) -> None:
-        with step("building this tree's wheel"):
+        with run_step("building this tree's wheel"):
             tree = target / "tree"
             for file in files:
                 copy = tree / file.relative_to(PROJECT)
@@ -93,17 +93,17 @@ def this() -> Wheel:
                 packed.extractall(target / "packages")
             shutil.rmtree(tree)
 
-    packages = cache.entry("release-next", cache.digest([LATER, *files]), make) / "packages"
+    packages = cache.get_entry("release-next", cache.digest([LATER, *files]), make) / "packages"
     return Wheel(LATER, (sys.executable, "-m", "transom"), {"PYTHONPATH": str(packages)})
 
 
-def _files(path: Path) -> list[Path]:
-    found = [path] if path.is_file() else sorted(path.rglob("*"))
-    return [one for one in found if one.is_file() and "__pycache__" not in one.parts]
+def _list_files(path: Path) -> list[Path]:
+    paths = [path] if path.is_file() else sorted(path.rglob("*"))
+    return [item for item in paths if item.is_file() and "__pycache__" not in item.parts]
 
 
 def _unpack(release: Release, tree: Path) -> None:
-    """The files of a release's commit."""
+    """Unpack the files of a release's commit."""
     packed = subprocess.run(["git", "archive", "--format=tar", release.commit], cwd=PROJECT, capture_output=True, check=False)
     if packed.returncode != 0:
         raise ReleaseError(

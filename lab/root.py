@@ -49,13 +49,13 @@ class Root:
             shutil.copy(f"/etc/{name}", directory / "etc" / name)
         self.put("/etc/hosts", b"127.0.0.1 localhost\n")
 
-    def file(self, path: str) -> Path:
-        """A file of the machine, as this one sees it."""
+    def get_host_path(self, path: str) -> Path:
+        """Return the path of a file of the machine on this host."""
         return self.directory / path.lstrip("/")
 
     def put(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """Write a file of the machine."""
-        target = self.file(path)
+        target = self.get_host_path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
         target.chmod(mode)
@@ -69,10 +69,10 @@ class Root:
             # another file system
             shutil.copy(program, target)
 
-    def command(self, words: Sequence[str], place: Place | None = None) -> list[str]:
-        """What runs a command on the machine, with no other environment than a path.
+    def build_command(self, words: Sequence[str], place: Place | None = None) -> list[str]:
+        """Build the command that runs a command on the machine, with only a PATH and HOME in its environment.
 
-        It has a user namespace of its own, where it is root and nothing of this machine's kernel can be set; without a place it
+        It has its own user namespace, in which it is root but cannot change this machine's kernel settings; without a place it
         has no network.
         """
         inside = ["unshare", "--user", "--map-root-user", "--mount", "--ipc", "--uts"]

@@ -16,7 +16,7 @@ import msgspec
 
 from lab.place import Place
 from lab.sshd.fault import Fault, write
-from lab.sshd.forked import ENVIRONMENT, ROOT, Forked
+from lab.sshd.forked import ENVIRONMENT, ROOT, ForkedServer
 from lab.sshd.journal import Entry, read
 from lab.sshd.settings import Settings
 from lab.template import ADMINISTRATOR
@@ -41,7 +41,7 @@ class SSH:
         self._fault = directory / "fault.json"
         self._scan = directory / "scan"
         self._log = directory / "sshd.log"
-        self._process: subprocess.Popen[bytes] | Forked | None = None
+        self._process: subprocess.Popen[bytes] | ForkedServer | None = None
         client = asyncssh.generate_private_key("ssh-ed25519")
         client.write_private_key(str(self.key))
         self.key.chmod(0o600)
@@ -81,7 +81,7 @@ class SSH:
         """Start the server; ``wait`` says when it listens."""
         with self._log.open("ab") as log:
             if not self.place.inside:
-                self._process = Forked(self._settings, log)
+                self._process = ForkedServer(self._settings, log)
                 return
             self._process = subprocess.Popen(
                 [*self.place.inside, sys.executable, "-m", "lab.sshd", str(self._settings)],
@@ -115,7 +115,7 @@ class SSH:
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the server at once; nobody is told."""
+        """Kill the server at once, without closing its connections."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
@@ -136,12 +136,12 @@ class SSH:
                 self._process.stdin.close()
             self._process = None
 
-    def freeze(self) -> None:
-        """Let the server stand still, as on a host that hangs: connections stay, nothing is answered."""
+    def suspend(self) -> None:
+        """Suspend the server, as on a host that hangs: connections stay open, and get no answer."""
         self._signal(signal.SIGSTOP)
 
-    def thaw(self) -> None:
-        """Let it go on."""
+    def resume(self) -> None:
+        """Resume the server."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, how: int) -> None:
@@ -149,12 +149,12 @@ class SSH:
             raise SSHError("the SSH server does not run")
         os.kill(self._process.pid, how)
 
-    def arm(self, fault: Fault) -> None:
-        """Let the next connection that reaches this request suffer the fault, once."""
+    def schedule_fault(self, fault: Fault) -> None:
+        """Schedule a fault for the next connection that reaches its request, once."""
         write(self._fault, fault)
 
-    def disarm(self) -> None:
-        """Take back a fault that has not happened."""
+    def cancel_fault(self) -> None:
+        """Cancel a fault that has not happened."""
         self._fault.unlink(missing_ok=True)
 
     @property
@@ -168,6 +168,6 @@ class SSH:
         if seconds:
             self._scan.write_text(str(seconds))
 
-    def entries(self) -> list[Entry]:
-        """All that the server wrote down, oldest first."""
+    def read_entries(self) -> list[Entry]:
+        """Return the entries of the server's journal, oldest first."""
         return read(self.journal)

@@ -19,17 +19,17 @@ class SystemdError(Exception):
 
 
 def verify(service: str, drop_in: str, unit: str = _UNIT) -> str:
-    """What `systemd-analyze verify` says of a service with a drop-in: nothing, where all is well."""
+    """Run `systemd-analyze verify` on a service with a drop-in and return its output; empty if it is valid."""
     with tempfile.TemporaryDirectory(prefix="transom-units-") as directory:
         place = _place(Path(directory), service, drop_in, unit)
         command: list[str | Path] = ["systemd-analyze", "verify", "--man=no", place]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        said = done.stdout + done.stderr
-        return said or (f"exit code {done.returncode}" if done.returncode else "")
+        output = done.stdout + done.stderr
+        return output or (f"exit code {done.returncode}" if done.returncode else "")
 
 
-def environment(service: str, drop_in: str, unit: str = _UNIT) -> dict[str, str]:
-    """The variables that the system's manager would give the service: its own parser read them, specifiers and escapes done.
+def read_environment(service: str, drop_in: str, unit: str = _UNIT) -> dict[str, str]:
+    """Return the variables that systemd would give a service, with specifiers and escapes resolved by its own parser.
 
     `systemd --test` loads the units as PID 1 does and prints them; it refuses to do so as root, and starts nothing.
     """

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from image.progress import step
+from image.progress import run_step
 
 from lab import build, cache, wine
 
@@ -43,34 +43,36 @@ _NO_FONTS = """\
 
 
 @functools.cache
-def template(containerd: bool = False, bare: bool = False) -> Path:
-    """The prefix that machines are copied from.
+def build_template(containerd: bool = False, bare: bool = False) -> Path:
+    """Return the prefix that machines are copied from; build it if needed.
 
     Args:
-        containerd: with the containerd service, its programs and settings.
-        bare: as Windows comes: SSH, no service of anybody's, the tools that a first configuration calls.
+       containerd: with the containerd service, its programs and settings.
+       bare: like a new Windows: SSH, no added services, and the tools that a first configuration calls.
     """
-    native = build.native()
-    recorder, curl = build.program(build.RECORDER), build.program(build.CURL)
+    native = build.build_native()
+    recorder, curl = build.build_program(build.RECORDER), build.build_program(build.CURL)
     if containerd:
-        base, programs = template(), [build.program(program) for program in build.CONTAINERD_PROGRAMS]
+        base, programs = build_template(), [build.build_program(program) for program in build.CONTAINERD_PROGRAMS]
         key = cache.digest([str(base), *map(str, programs), SOURCES / "windows", SOURCES / "template.py"])
-        return cache.entry("template-containerd", key, lambda target: _add_containerd(base, target, programs))
+        return cache.get_entry("template-containerd", key, lambda target: _add_containerd(base, target, programs))
     if bare:
-        base = template()
+        base = build_template()
         key = cache.digest([str(base), SOURCES / "template.py"])
-        return cache.entry("template-bare", key, lambda target: _make_bare(base, target, native))
-    key = cache.digest([str(native), str(recorder), str(curl), _version(), SOURCES / "windows", SOURCES / "template.py"])
-    return cache.entry("template", key, lambda target: _make(target, native, recorder, curl))
+        return cache.get_entry("template-bare", key, lambda target: _make_bare(base, target, native))
+    key = cache.digest(
+        [str(native), str(recorder), str(curl), _read_wine_version(), SOURCES / "windows", SOURCES / "template.py"]
+    )
+    return cache.get_entry("template", key, lambda target: _make(target, native, recorder, curl))
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a prefix that is switched off. Programs are hard links, since nobody writes into them; the rest is copied.
+    """Copy a prefix that is shut down. Programs become hard links, since they are never written in place.
 
-    What Wine's server keeps about itself is left out: a machine has a server of its own.
+    The files of Wine's server are not copied: each machine has its own server.
     """
 
-    def servers(directory: str, names: list[str]) -> set[str]:
+    def ignore_servers(directory: str, names: list[str]) -> set[str]:
         return {name for name in names if name.startswith(SERVER)} if Path(directory) == source else set()
 
     def place(origin: str, destination: str) -> str:
@@ -80,31 +82,31 @@ def copy(source: Path, target: Path) -> None:
             shutil.copy2(origin, destination)
         return destination
 
-    shutil.copytree(source, target, symlinks=True, ignore=servers, copy_function=place, dirs_exist_ok=True)
+    shutil.copytree(source, target, symlinks=True, ignore=ignore_servers, copy_function=place, dirs_exist_ok=True)
 
 
-def _version() -> str:
-    return subprocess.run([*wine.loader(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
+def _read_wine_version() -> str:
+    return subprocess.run([*wine.find_loader(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _make(target: Path, native: Path, recorder: Path, curl: Path) -> None:
-    with step("making the template of the Windows machines"):
+    with run_step("making the template of the Windows machines"):
         drive = target / "drive_c"
         drive.mkdir()
         (target / _FONTS).parent.mkdir(parents=True)
         (target / _FONTS).write_text(_NO_FONTS)
-        environment = wine.environment(target, {"WINEDLLOVERRIDES": "mscoree,mshtml="})
-        make = [*wine.loader(), "wineboot.exe", "-i"]
+        environment = wine.build_environment(target, {"WINEDLLOVERRIDES": "mscoree,mshtml="})
+        make = [*wine.find_loader(), "wineboot.exe", "-i"]
         subprocess.run(make, cwd=drive, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=True)
         for name in ("bcryptprimitives", "vmcompute", "computenetwork"):
             shutil.copy2(native / f"{name}.dll", drive / "windows" / "system32")
         shutil.copy2(curl, drive / "windows" / "system32")
         # conhost.exe ends without one
-        shutil.copy2(_console_font(), drive / "windows" / "Fonts")
+        shutil.copy2(_find_console_font(), drive / "windows" / "Fonts")
         (drive / "lab").mkdir()
         for file in (native / "pdh.dll", native / "boot.exe", native / "shell.exe", recorder, *(SOURCES / "windows").iterdir()):
             shutil.copy2(file, drive / "lab")
-        _home(target)
+        _create_home(target)
         _require(target, r"C:\windows\system32\winecfg.exe", "-v", "win10")
         _require(target, r"C:\windows\system32\reg.exe", "import", r"C:\lab\setup.reg")
         # Services cannot be started in the boot that made the prefix, and keys that were imported count from the next one.
@@ -112,7 +114,7 @@ def _make(target: Path, native: Path, recorder: Path, curl: Path) -> None:
         _forget_unused(target / "system.reg")
 
 
-def _console_font() -> Path:
+def _find_console_font() -> Path:
     for pattern in _CONSOLE_FONTS:
         for file in sorted(Path("/usr/share/fonts").rglob(pattern)):
             return file
@@ -129,15 +131,15 @@ def _forget_unused(registry: Path) -> None:
     zone = _ZONE.search(content)
     head, *keys = re.split(rb"(?m)^(?=\[)", content)
 
-    def used(key: bytes) -> bool:
+    def is_used(key: bytes) -> bool:
         unused = _UNUSED.match(key)
         return not unused or (zone is not None and unused["zone"] == zone[1])
 
-    registry.write_bytes(head + b"".join(key for key in keys if used(key)))
+    registry.write_bytes(head + b"".join(key for key in keys if is_used(key)))
 
 
-def _home(target: Path) -> None:
-    """A home directory of the administrator, who logs in over SSH; nothing of it leads out of the prefix."""
+def _create_home(target: Path) -> None:
+    """Create a home directory for the administrator, who logs in over SSH; no link in it leads out of the prefix."""
     users = target / "drive_c" / "users"
     (users / ADMINISTRATOR).mkdir()
     for link in [path for path in users.rglob("*") if path.is_symlink()]:
@@ -146,7 +148,7 @@ def _home(target: Path) -> None:
 
 
 def _add_containerd(base: Path, target: Path, programs: list[Path]) -> None:
-    with step("adding containerd to the template"):
+    with run_step("adding containerd to the template"):
         copy(base, target)
         directory = target / "drive_c" / "lab"
         for program in programs:
@@ -160,7 +162,7 @@ def _add_containerd(base: Path, target: Path, programs: list[Path]) -> None:
 
 
 def _make_bare(base: Path, target: Path, native: Path) -> None:
-    with step("making the template of a bare machine"):
+    with run_step("making the template of a bare machine"):
         copy(base, target)
         system, directory = target / "drive_c" / "windows" / "system32", target / "drive_c" / "lab"
         for tool in TOOLS:

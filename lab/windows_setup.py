@@ -11,11 +11,14 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from lab.cloudbase import Outcome, _Windows, recording
+from lab.cloudbase import Outcome, _Windows, record_outcome
 
 
-def machine(drives: Sequence[str] = (), answers: Mapping[str, str] | None = None) -> _Machine:
-    """A new one; `drives` are directories, `answers` what programs print, by their last argument (rpctool.exe)."""
+def create_machine(drives: Sequence[str] = (), answers: Mapping[str, str] | None = None) -> _Machine:
+    """Create a machine. `drives` are directories, `answers` the output of programs by their last argument.
+
+    rpctool.exe is such a program.
+    """
     return _Machine(drives, answers or {})
 
 
@@ -27,21 +30,21 @@ def run(machine: _Machine, configuration: bytes, scripts: Path, *, modules: Sequ
     from cloudbaseinit import init  # type: ignore[import-untyped]
 
     with (
-        _configured(configuration, {"local_scripts_path": str(scripts), **settings}),
-        recording({}, modules, machine) as outcome,
+        _apply_configuration(configuration, {"local_scripts_path": str(scripts), **settings}),
+        record_outcome({}, modules, machine) as outcome,
     ):
         init.InitManager().configure_host()
     return outcome
 
 
 @contextmanager
-def _configured(configuration: bytes, settings: Mapping[str, Any]) -> Iterator[None]:
+def _apply_configuration(configuration: bytes, settings: Mapping[str, Any]) -> Iterator[None]:
     from cloudbaseinit import conf
 
     lines = [line.partition("=") for line in configuration.decode().splitlines() if "=" in line]
     with ExitStack() as stack:
         # what some classes import of Windows is there by name alone
-        for name, module in _absent("winreg", "cloudbaseinit.utils.windows.x509").items():
+        for name, module in _build_stub_modules("winreg", "cloudbaseinit.utils.windows.x509").items():
             sys.modules[name] = module
             stack.callback(sys.modules.pop, name)
         for name, value in {**{name: value for name, _, value in lines}, **settings}.items():
@@ -52,7 +55,7 @@ def _configured(configuration: bytes, settings: Mapping[str, Any]) -> Iterator[N
         yield
 
 
-def _absent(*names: str) -> dict[str, ModuleType]:
+def _build_stub_modules(*names: str) -> dict[str, ModuleType]:
     absent: dict[str, ModuleType] = {}
     for name in names:
         try:

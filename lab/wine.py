@@ -18,12 +18,12 @@ class WineError(Exception):
     """Wine is missing, or a program in it failed."""
 
 
-def loader() -> tuple[str, ...]:
-    """The command that starts a Windows program, without the shell script that Debian puts before it.
+def find_loader() -> tuple[str, ...]:
+    """Return the command that starts a Windows program, without the shell script that Debian puts before it.
 
-    The address space is laid out without chance, here and in every process that such a one starts: Wine needs the addresses
-    from 0x7ffe0000 for itself, but Linux lays a program's heap anywhere within 1 GB after the loader at 0x7d000000. By chance,
-    one start of 2,000 would end with "failed to map the shared user data: c0000018".
+    The address space is not randomized, here and in every process that it starts: Wine needs the addresses from 0x7ffe0000,
+    but Linux places a program's heap anywhere within 1 GB after the loader at 0x7d000000. With randomization, one start of
+    2,000 ends with "failed to map the shared user data: c0000018".
     """
     for path in LOADERS:
         if Path(path).exists():
@@ -31,15 +31,15 @@ def loader() -> tuple[str, ...]:
     raise WineError("Wine is not installed: run scripts/install")
 
 
-def environment(prefix: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The whole Linux environment of a Wine process: every variable of it would be one of Windows, too.
+def build_environment(prefix: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Build the complete Linux environment of a Wine process: each variable also becomes one of Windows.
 
-    TMPDIR is where Debian's Wine puts the socket of its server, in a directory named after the inode of the prefix. In /tmp,
-    which all prefixes share, a new prefix would find what one that is gone, with the same inode, has left. Wine asks the
-    resolver for the name of the Linux machine at each boot: where nobody answers, RES_OPTIONS makes that one second.
-    fontconfig finds nothing in the prefix: each start of cmd.exe, as of all that could make a window, would read its settings
-    and look at every font of Linux. With WINELOADERNOEXEC Wine's loader does not start itself once more, to lay out the address
-    space: `loader` has done so. Wine sets it for all that a process starts.
+    TMPDIR is where Debian's Wine puts its server's socket, in a directory named after the inode of the prefix. In /tmp, which
+    all prefixes share, a new prefix would find what an earlier one with the same inode left. Wine asks the resolver for the
+    name of the Linux machine at each boot: RES_OPTIONS limits this to one second if no server answers. fontconfig finds
+    nothing in the prefix: otherwise each start of cmd.exe, and of any program that could open a window, would read its
+    settings and all fonts of Linux. With WINELOADERNOEXEC, Wine's loader does not start itself again to lay out the address
+    space: `find_loader` has done so. Wine sets it for every process that it starts.
     """
     here = str(prefix)
     own = {"HOME": here, "WINEPREFIX": here, "TMPDIR": here, "FONTCONFIG_SYSROOT": here}
@@ -65,9 +65,9 @@ def run(
         extra: variables besides ``environment``.
     """
     return subprocess.run(
-        [*inside, *loader(), *command],
+        [*inside, *find_loader(), *command],
         cwd=prefix / "drive_c",
-        env=environment(prefix, extra),
+        env=build_environment(prefix, extra),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=timeout,
@@ -79,26 +79,26 @@ def stop(prefix: Path) -> None:
     """End every process of this prefix, and no other, and wait until the registry is on the disk."""
     server = shutil.which("wineserver", path="/usr/bin:/usr/lib/wine") or "/usr/lib/wine/wineserver64"
     for option in ("-k", "-w"):
-        subprocess.run([server, option], env=environment(prefix), capture_output=True, timeout=60, check=False)
+        subprocess.run([server, option], env=build_environment(prefix), capture_output=True, timeout=60, check=False)
 
 
-def processes(prefix: Path, marker: str = "") -> list[int]:
-    """The ids of the running processes of a prefix; with a marker, of those that were started with it in their environment.
+def list_processes(prefix: Path, marker: str = "") -> list[int]:
+    """Return the ids of the running processes of a prefix, or only those with a marker in their environment.
 
-    A process inherits the Linux environment of the one that created it: what a service starts has the environment of
-    the service control manager, whoever asked for the service.
+    A process inherits the Linux environment of the one that created it: what a service starts has the environment of the
+    service control manager, whichever process requested the service.
     """
-    sought, found = b"WINEPREFIX=" + os.fsencode(prefix), []
+    sought, pids = b"WINEPREFIX=" + os.fsencode(prefix), []
     # each end of a connection comes here: a Path for each process of Linux would cost more than twice as much
     for name in [entry.name for entry in os.scandir("/proc") if entry.name.isdigit()]:
-        content = _environment_of(f"/proc/{name}") or _environment_of_other_threads(f"/proc/{name}/task")
+        content = _read_environment(f"/proc/{name}") or _read_thread_environment(f"/proc/{name}/task")
         if sought in content and sought in (variables := content.split(b"\0")) and (not marker or marker.encode() in variables):
-            found.append(int(name))
-    return found
+            pids.append(int(name))
+    return pids
 
 
-def _environment_of(directory: str) -> bytes:
-    """Empty where it has ended, or is somebody else's."""
+def _read_environment(directory: str) -> bytes:
+    """Return the environment of a process; empty if it has ended or belongs to another user."""
     try:
         with open(f"{directory}/environ", "rb", buffering=0) as file:  # noqa: PTH123
             return file.read()
@@ -106,29 +106,32 @@ def _environment_of(directory: str) -> bytes:
         return b""
 
 
-def _environment_of_other_threads(directory: str) -> bytes:
-    """Of a process whose first thread has ended: one that ends in Wine ends its threads one by one, and can hang there."""
+def _read_thread_environment(directory: str) -> bytes:
+    """Return the environment of a process whose first thread has ended.
+
+    Wine ends the threads of a process one by one, and can hang while it does.
+    """
     try:
         # a directory has two links, and one for each in it: those with one thread are the kernel's
         threads = os.listdir(directory) if os.stat(directory).st_nlink > 3 else ()  # noqa: PTH116, PTH208
     except OSError:
         return b""
-    return next(filter(None, (_environment_of(f"{directory}/{thread}") for thread in threads)), b"")
+    return next(filter(None, (_read_environment(f"{directory}/{thread}") for thread in threads)), b"")
 
 
-def running(prefix: Path) -> list[str]:
-    """The names of the running processes of a prefix, for people."""
-    found = []
-    for pid in processes(prefix):
+def list_running(prefix: Path) -> list[str]:
+    """Return the names of the running processes of a prefix, for messages."""
+    names = []
+    for pid in list_processes(prefix):
         with suppress(OSError):
-            found.append(Path(f"/proc/{pid}/comm").read_text().strip())
-    return sorted(found)
+            names.append(Path(f"/proc/{pid}/comm").read_text().strip())
+    return sorted(names)
 
 
 def kill(prefix: Path, marker: str = "") -> None:
     """End these processes at once, with what they start meanwhile. Without a marker, what is not on the disk yet is lost."""
-    while found := processes(prefix, marker):
-        for pid in found:
+    while pids := list_processes(prefix, marker):
+        for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:

@@ -23,7 +23,7 @@ def imported(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         match node:
             case ast.Import(names=names):
-                yield from (one.name.partition(".")[0] for one in names)
+                yield from (name.name.partition(".")[0] for name in names)
             case ast.ImportFrom(module=str(module), level=0):
                 yield module.partition(".")[0]
 
@@ -33,10 +33,13 @@ def test_what_is_imported_is_declared_and_the_other_way_round() -> None:
     files = [path for path in (ROOT / "src").rglob("*.py") if FOR_HOSTS not in path.parents]
     names = {name for path in files for name in imported(path)} - own - sys.stdlib_module_names
     # several distributions put modules below one name, as opentelemetry's do
-    providers = {name: {normal(one) for one in found} for name, found in packages_distributions().items()}
+    providers = {
+        name: {normal(item) for item in packages_distribution}
+        for name, packages_distribution in packages_distributions().items()
+    }
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    lines = (*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra))
-    declared = {normal(re.split(r"[<>=\[ ]", one)[0]) for one in lines}
+    lines = (*project["dependencies"], *(item for extra in project["optional-dependencies"].values() for item in extra))
+    declared = {normal(re.split(r"[<>=\[ ]", line)[0]) for line in lines}
     missing = {name for name in names if not providers.get(name, set()) & declared}
-    unused = {one for one in declared if not any(one in providers.get(name, ()) for name in names)}
+    unused = {item for item in declared if not any(item in providers.get(name, ()) for name in names)}
     assert (missing, unused) == (set(), set())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from transom.image_layout import Image, Layout, LayoutError, read
+from transom.oci.image_layout import Image, Layout, LayoutError, read_image
 
 EPOCH = 1_700_000_000
 CONFIG = {"User": "65532:65532", "Entrypoint": ["transom"]}
@@ -28,7 +28,7 @@ def tree(path: Path, names: tuple[str, ...]) -> Path:
 
 def written(path: Path, names: tuple[str, ...]) -> tuple[Path, str]:
     layout = Layout(path / "layout", EPOCH)
-    layer = layout.layer(tree(path / "tree", names))
+    layer = layout.write_layer(tree(path / "tree", names))
     images = [Image((layer,), architecture, CONFIG) for architecture in ("amd64", "arm64")]
     return layout.directory, layout.write(images, "1", {"org.opencontainers.image.version": "1"})
 
@@ -47,26 +47,28 @@ def test_the_same_bytes_whoever_made_the_files_and_when(tmp_path: Path) -> None:
         os.umask(before)
     assert other == digest
     assert contents(second) == contents(first)
-    found = read(first, "arm64")
+    found = read_image(first, "arm64")
     assert (found.architecture, found.config) == ("arm64", CONFIG)
     with tarfile.open(first / "blobs" / "sha256" / found.layers[0].digest) as archive:
-        entries = {one.name: one for one in archive}
-    assert {one.uid for one in entries.values()} == {0} and {one.mtime for one in entries.values()} == {EPOCH}
+        entries = {item.name: item for item in archive}
+    assert {entry.uid for entry in entries.values()} == {0} and {entry.mtime for entry in entries.values()} == {EPOCH}
     assert (entries["bin/run"].mode, entries["etc/a"].mode, entries["link"].linkname) == (0o755, 0o644, "bin/run")
 
 
 def test_a_layer_of_another_layout(tmp_path: Path) -> None:
     below, _ = written(tmp_path / "below", ("a",))
-    base = read(below)
+    base = read_image(below)
     layout = Layout(tmp_path / "layout", EPOCH)
     for layer in base.layers:
         layout.take(layer, below)
-    digest = layout.write([Image((*base.layers, layout.layer(tree(tmp_path / "more", ("b",)))), "amd64", base.config)], "2", {})
+    digest = layout.write(
+        [Image((*base.layers, layout.write_layer(tree(tmp_path / "more", ("b",)))), "amd64", base.config)], "2", {}
+    )
     (entry,) = json.loads((layout.directory / "index.json").read_bytes())["manifests"]
     assert (entry["digest"], entry["annotations"]) == (digest, {"org.opencontainers.image.ref.name": "2"})
-    found = read(layout.directory)
+    found = read_image(layout.directory)
     assert found.layers[0] == base.layers[0] and len(found.layers) == 2
-    assert all((layout.directory / "blobs" / "sha256" / one.digest).stat().st_size == one.size for one in found.layers)
+    assert all((layout.directory / "blobs" / "sha256" / layer.digest).stat().st_size == layer.size for layer in found.layers)
 
 
 @pytest.mark.parametrize(
@@ -82,4 +84,4 @@ def test_a_layer_of_another_layout(tmp_path: Path) -> None:
 def test_what_is_no_layout_is_named(tmp_path: Path, index: bytes) -> None:
     (tmp_path / "index.json").write_bytes(index)
     with pytest.raises(LayoutError, match=str(tmp_path)):
-        read(tmp_path)
+        read_image(tmp_path)

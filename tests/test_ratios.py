@@ -39,7 +39,7 @@ def run(
     """`scripts/bench check`, where each run of a program gives these ratios, three pairs each."""
 
     def measured(program: str) -> list[Pair]:
-        return [Pair(name, found, 1.0) for name, found in runs[program].pop(0).items() for _ in range(3)]
+        return [Pair(name, item, 1.0) for name, item in runs[program].pop(0).items() for _ in range(3)]
 
     monkeypatch.setattr(ratios, "_run", measured)
     monkeypatch.setattr(ratios, "read", lambda: ratios.Kept("2 cores", ROWS))

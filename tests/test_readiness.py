@@ -17,11 +17,11 @@ from cryptography.x509.oid import NameOID
 from tests.support.bundles import config_map, egress_proxy, key, secret, write
 from tests.support.command import run
 
+from transom.http.readiness import probe
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
 from transom.proxy.url import escape
-from transom.readiness import probe
 
 pytestmark = pytest.mark.server
 
@@ -189,6 +189,17 @@ async def test_a_proxy_that_is_not_there(unused_tcp_port: int) -> None:
     assert answer.failure == "the proxy cannot be reached"
 
 
+@pytest.mark.parametrize("endpoint", ["http://registry.example", "https://registry.example"])
+async def test_the_hop_whose_name_does_not_exist_is_named(endpoint: str) -> None:
+    """No name but the proxy's is resolved here, where there is a proxy."""
+    proxy = Secret("http://proxy.corp.invalid:3128")
+    (answer,) = await probe(Egress(http_proxy=proxy, https_proxy=proxy, readiness_endpoints=(endpoint,)), pause=0)
+    assert answer.failure == "the name of the proxy cannot be resolved"
+    direct = f"{endpoint.partition(':')[0]}://registry.invalid"
+    (answer,) = await probe(Egress(readiness_endpoints=(direct,)), pause=0)
+    assert answer.failure == "the name of the endpoint cannot be resolved"
+
+
 @pytest.mark.parametrize(("policy", "severity", "code"), [("Gate", "error", 2), ("Report", "warning", 0)])
 def test_validate_probe(policy: str, severity: str, code: int, unused_tcp_port: int, tmp_path: Path) -> None:
     spec = {
@@ -206,3 +217,11 @@ def test_validate_probe(policy: str, severity: str, code: int, unused_tcp_port: 
     assert finding["severity"] == severity
     assert finding["message"] == "http://registry.example through the proxy, 3 tries: the proxy cannot be reached"
     assert "hunter2" not in ran.out + ran.err
+
+
+def test_validate_probe_without_an_endpoint(tmp_path: Path) -> None:
+    directory = write(tmp_path, egress_proxy({"httpProxy": "http://proxy.example:3128"}), config_map("x", {}))
+    ran = run("validate", "-f", directory, "--probe", "-o", "json")
+    assert ran.code == 0
+    assert [finding["severity"] for finding in ran.json if finding["field"] == "spec.readinessEndpoints"] == ["warning"]
+    assert not [finding for finding in run("validate", "-f", directory, "-o", "json").json if "readiness" in finding["field"]]

@@ -24,19 +24,19 @@ _AGENT: Final = "Mozilla/5.0 (scripts/audit --links)"
 """Some servers answer 403 to a program that does not say what it is."""
 
 
-def external(root: Path = ROOT) -> dict[str, list[str]]:
-    """What is linked to, outside code, each with the pages that do."""
-    found: dict[str, list[str]] = {}
+def find_external_links(root: Path = ROOT) -> dict[str, list[str]]:
+    """Return the external links outside code, each with the pages that contain it."""
+    links: dict[str, list[str]] = {}
     for page in sorted({page for pattern in _PAGES for page in root.glob(pattern)}):
         for link in _LINK.findall(_CODE.sub("", page.read_text("utf-8"))):
-            name, known = str(page.relative_to(root)), found.setdefault(link.rstrip(".,;:"), [])
+            name, known = str(page.relative_to(root)), links.setdefault(link.rstrip(".,;:"), [])
             if name not in known:
                 known.append(name)
-    return {link: pages for link, pages in sorted(found.items()) if not _EXAMPLE.match(link)}
+    return {link: pages for link, pages in sorted(links.items()) if not _EXAMPLE.match(link)}
 
 
-def asked(links: Iterable[str]) -> dict[str, int | str]:
-    """What each answers: a status, or why there was none. A part of a page (`#`) is not looked for."""
+def check_links(links: Iterable[str]) -> dict[str, int | str]:
+    """Request each page and return its HTTP status, or the error. Fragments (`#`) are not checked."""
     pages = sorted({link.partition("#")[0] for link in links})
     with ThreadPoolExecutor(8) as pool:
         return dict(zip(pages, pool.map(_answer, pages), strict=True))
@@ -55,13 +55,13 @@ def _answer(url: str) -> int | str:
 
 def report(links: Mapping[str, list[str]], answers: Mapping[str, int | str]) -> int:
     """Print what is not there, with the pages that link to it; the exit code."""
-    wrong = {link: said for link in links if (said := answers[link.partition("#")[0]]) != 200}
-    for link, said in wrong.items():
-        print(f"{said}: {link} ({', '.join(links[link])})")
+    wrong = {link: answer for link in links if (answer := answers[link.partition("#")[0]]) != 200}
+    for link, item in wrong.items():
+        print(f"{item}: {link} ({', '.join(links[link])})")
     print(f"{len(links)} links, {len(links) - len(wrong)} are there", file=sys.stderr)
     return 1 if set(wrong.values()) & set(_GONE) else 3 if wrong else 0
 
 
 if __name__ == "__main__":
-    found = external()
-    sys.exit(report(found, asked(found)))
+    links = find_external_links()
+    sys.exit(report(links, check_links(links)))

@@ -24,28 +24,30 @@ class Drawing:
         self._size = (width, height)
         self._parts: list[str] = []
 
-    def box(self, x: int, y: int, width: int, height: int, title: str, *lines: str, kind: str = "ours") -> None:
-        """A box with a title and lines below it."""
+    def draw_box(self, x: int, y: int, width: int, height: int, title: str, *lines: str, kind: str = "ours") -> None:
+        """Draw a box with a title and lines below it."""
         fill, edge = _FILLS[kind]
         self._parts.append(f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" fill="{fill}" stroke="{edge}"/>')
-        self._text(x + 14, y + 24, title, "#1c2333", weight="bold")
+        self._draw_text(x + 14, y + 24, title, "#1c2333", weight="bold")
         for number, line in enumerate(lines):
-            self._text(x + 14, y + 46 + 19 * number, line, "#39425a")
+            self._draw_text(x + 14, y + 46 + 19 * number, line, "#39425a")
 
-    def arrow(self, x: int, y: int, to_x: int, to_y: int, label: str = "") -> None:
-        """An arrow, with a label over its middle."""
+    def draw_arrow(self, x: int, y: int, to_x: int, to_y: int, label: str = "") -> None:
+        """Draw an arrow with a label over its middle."""
         self._parts.append(
             f'<line x1="{x}" y1="{y}" x2="{to_x}" y2="{to_y}" stroke="{_BESIDE}" stroke-width="2" marker-end="url(#end)"/>'
         )
         if label:
-            self._text((x + to_x) // 2, min(y, to_y) - 8 if y == to_y else (y + to_y) // 2, label, _BESIDE, anchor="middle")
+            self._draw_text(
+                (x + to_x) // 2, min(y, to_y) - 8 if y == to_y else (y + to_y) // 2, label, _BESIDE, anchor="middle"
+            )
 
-    def note(self, x: int, y: int, text: str) -> None:
-        """Words on the page itself."""
-        self._text(x, y, text, _BESIDE)
+    def draw_note(self, x: int, y: int, text: str) -> None:
+        """Draw text outside a box."""
+        self._draw_text(x, y, text, _BESIDE)
 
-    def svg(self, title: str) -> str:
-        """The drawing; `title` is for who cannot see it."""
+    def render_svg(self, title: str) -> str:
+        """Render the drawing as SVG; `title` is the text for screen readers."""
         width, height = self._size
         return "\n".join(
             (
@@ -59,36 +61,36 @@ class Drawing:
             )
         )
 
-    def _text(self, x: int, y: int, text: str, colour: str, *, weight: str = "normal", anchor: str = "start") -> None:
+    def _draw_text(self, x: int, y: int, text: str, colour: str, *, weight: str = "normal", anchor: str = "start") -> None:
         self._parts.append(
             f'<text x="{x}" y="{y}" fill="{colour}" font-weight="{weight}" text-anchor="{anchor}">{escape(text)}</text>'
         )
 
 
-def one_change() -> str:
-    """From the objects to a host, and what is told of it."""
+def draw_one_change() -> str:
+    """Draw the path of a change from the objects to a host and back to their conditions."""
     drawing = Drawing(920, 290)
-    drawing.box(10, 20, 200, 110, "Objects", "EgressProxy, Proxy", "Secret, ConfigMap", "WindowsInstance", kind="theirs")
-    drawing.arrow(210, 75, 268, 75, "read")
-    drawing.box(270, 20, 190, 110, "Settings", "validated, or an error", "that names the field", "and changes nothing")
-    drawing.arrow(460, 75, 518, 75)
-    drawing.box(520, 20, 170, 110, "Plan", "what differs on", "this host, each step", "with its reason")
-    drawing.arrow(690, 75, 748, 75, "SSH")
-    drawing.box(750, 20, 160, 110, "Host", "ledger first, then", "one .reg file, then", "restarts in order", kind="theirs")
-    drawing.arrow(830, 130, 830, 178)
-    drawing.box(750, 180, 160, 90, "Read again", "no difference left:", "the change counts", kind="good")
-    drawing.arrow(750, 225, 692, 225)
-    drawing.box(490, 180, 200, 90, "Fetch an endpoint", "by curl.exe, as a", "service would", kind="good")
-    drawing.arrow(490, 225, 432, 225)
-    drawing.box(210, 180, 220, 90, "Conditions and events", "Configured, ProxyApplied,", "TrustApplied, EgressWorks")
-    return drawing.svg("One change: objects, settings, plan, host, read again, fetch an endpoint, conditions and events")
+    drawing.draw_box(10, 20, 200, 110, "Objects", "EgressProxy, Proxy", "Secret, ConfigMap", "WindowsInstance", kind="theirs")
+    drawing.draw_arrow(210, 75, 268, 75, "read")
+    drawing.draw_box(270, 20, 190, 110, "Settings", "validated, or an error", "that names the field", "and changes nothing")
+    drawing.draw_arrow(460, 75, 518, 75)
+    drawing.draw_box(520, 20, 170, 110, "Plan", "what differs on", "this host, each step", "with its reason")
+    drawing.draw_arrow(690, 75, 748, 75, "SSH")
+    drawing.draw_box(750, 20, 160, 110, "Host", "ledger first, then", "one .reg file, then", "restarts in order", kind="theirs")
+    drawing.draw_arrow(830, 130, 830, 178)
+    drawing.draw_box(750, 180, 160, 90, "Read again", "no difference left:", "the change counts", kind="good")
+    drawing.draw_arrow(750, 225, 692, 225)
+    drawing.draw_box(490, 180, 200, 90, "Fetch an endpoint", "by curl.exe, as a", "service would", kind="good")
+    drawing.draw_arrow(490, 225, 432, 225)
+    drawing.draw_box(210, 180, 220, 90, "Conditions and events", "Configured, ProxyApplied,", "TrustApplied, EgressWorks")
+    return drawing.render_svg("One change: objects, settings, plan, host, read again, fetch an endpoint, conditions and events")
 
 
-def host() -> str:
-    """What is Transom's on a Windows host, and what is not."""
+def draw_host() -> str:
+    """Draw what Transom changes on a Windows host, and what it does not change."""
     drawing = Drawing(920, 400)
-    drawing.box(10, 10, 900, 380, "A Windows host", kind="theirs")
-    drawing.box(
+    drawing.draw_box(10, 10, 900, 380, "A Windows host", kind="theirs")
+    drawing.draw_box(
         30,
         50,
         420,
@@ -97,22 +99,28 @@ def host() -> str:
         "Environment of containerd, kubelet, …:",
         "HTTP_PROXY, HTTPS_PROXY, NO_PROXY",
     )
-    drawing.box(
+    drawing.draw_box(
         470, 50, 420, 96, "Certificate stores of the machine", "ROOT: self-issued certificates of the bundle", "CA: the others"
     )
-    drawing.box(
-        30, 160, 420, 96, r"HKLM\SOFTWARE\Transom", "the ledger: what is Transom's, what it replaced,", "who works on the host"
+    drawing.draw_box(
+        30,
+        160,
+        420,
+        96,
+        r"HKLM\SOFTWARE\Transom",
+        "the ledger: what Transom added and replaced,",
+        "and which manager owns the host",
     )
-    drawing.box(
+    drawing.draw_box(
         470,
         160,
         420,
         96,
         r"C:\Windows\Transom",
-        "scripts and results, for administrators alone;",
-        "a file with a secret goes in the same run",
+        "scripts and results, for administrators only;",
+        "files with secrets are deleted in the same run",
     )
-    drawing.box(
+    drawing.draw_box(
         30,
         270,
         420,
@@ -122,26 +130,26 @@ def host() -> str:
         "firewall rules, the Containers feature,",
         "the SSH key's line",
     )
-    drawing.box(
+    drawing.draw_box(
         470,
         270,
         420,
         104,
-        "Left alone",
+        "Not changed",
         "other variables of a service, other services,",
-        "certificates that were there before,",
-        "what group policy brings",
+        "certificates that existed before,",
+        "settings from group policy",
         kind="good",
     )
-    return drawing.svg("What Transom puts on a Windows host, and what it leaves alone")
+    return drawing.render_svg("What Transom changes on a Windows host, and what it does not change")
 
 
-def layers() -> str:
-    """A base, two layers, and what clusters get of them."""
+def draw_layers() -> str:
+    """Draw the default settings, two overrides, and what clusters get."""
     drawing = Drawing(920, 330)
-    drawing.box(10, 20, 270, 88, "EgressProxy/cluster: the base", "httpProxy: proxy.corp", "noProxy: .corp", kind="theirs")
-    drawing.box(10, 121, 270, 88, "plant-7, selects site=plant-7", "httpProxy: proxy.plant7", "priority: 0", kind="theirs")
-    drawing.box(10, 222, 270, 88, "mesh-blue, selects mesh=blue", "noProxy: .mesh.blue", "priority: 0", kind="theirs")
+    drawing.draw_box(10, 20, 270, 88, "EgressProxy/cluster: default", "httpProxy: proxy.corp", "noProxy: .corp", kind="theirs")
+    drawing.draw_box(10, 121, 270, 88, "plant-7, selects site=plant-7", "httpProxy: proxy.plant7", "priority: 0", kind="theirs")
+    drawing.draw_box(10, 222, 270, 88, "mesh-blue, selects mesh=blue", "noProxy: .mesh.blue", "priority: 0", kind="theirs")
     rows: tuple[tuple[str, tuple[str, ...], tuple[int, ...]], ...] = (
         ("its own cluster, and others", ("proxy.corp; .corp",), (64,)),
         ("a Cluster with site=plant-7", ("proxy.plant7; .corp",), (64, 165)),
@@ -149,49 +157,51 @@ def layers() -> str:
     )
     for number, (title, lines, sources) in enumerate(rows):
         y = 30 + 101 * number
-        drawing.box(580, y, 330, 70, title, *lines, kind="good")
+        drawing.draw_box(580, y, 330, 70, title, *lines, kind="good")
         for source in sources:
-            drawing.arrow(280, source, 578, y + 35)
-    return drawing.svg("The base, two layers, and what each cluster gets")
+            drawing.draw_arrow(280, source, 578, y + 35)
+    return drawing.render_svg("The default settings, two overrides, and what each cluster gets")
 
 
-def rollout() -> str:
-    """A canary, a tenth, all; and the halt."""
+def draw_rollout() -> str:
+    """Draw the steps of a rollout: a canary, a tenth, all hosts, and the halt."""
     drawing = Drawing(920, 270)
     steps = (("One host", "healthy, and has egress?"), ("A tenth", "all of them healthy?"), ("All", "--workers at once"))
     for number, (title, line) in enumerate(steps):
         x = 10 + 310 * number
-        drawing.box(x, 30, 220, 74, title, line)
+        drawing.draw_box(x, 30, 220, 74, title, line)
         if number < len(steps) - 1:
-            drawing.arrow(x + 220, 67, x + 308, 67, "yes")
-    drawing.arrow(120, 104, 120, 158)
-    drawing.note(132, 136, "no egress")
-    drawing.arrow(430, 104, 250, 158)
-    drawing.note(360, 142, "two failures")
-    drawing.box(
-        10, 160, 300, 94, "RolloutHalted", "the others keep what they had", "edit the settings, or annotate: go on", kind="bad"
+            drawing.draw_arrow(x + 220, 67, x + 308, 67, "yes")
+    drawing.draw_arrow(120, 104, 120, 158)
+    drawing.draw_note(132, 136, "no egress")
+    drawing.draw_arrow(430, 104, 250, 158)
+    drawing.draw_note(360, 142, "two failures")
+    drawing.draw_box(
+        10, 160, 300, 94, "RolloutHalted", "the others keep their settings;", "edit the settings, or resume", kind="bad"
     )
-    drawing.arrow(740, 104, 740, 158)
-    drawing.box(
-        580, 160, 330, 94, "Ready", "every host has the settings;", "a later fault of one host stops nobody", kind="good"
+    drawing.draw_arrow(740, 104, 740, 158)
+    drawing.draw_box(
+        580, 160, 330, 94, "Ready", "every host has the settings;", "later failures stop no other host", kind="good"
     )
-    return drawing.svg("A rollout: one host, then a tenth, then all; two failures, or no egress at the first host, stop it")
+    return drawing.render_svg(
+        "A rollout: one host, then a tenth, then all; two failures, or no egress at the first host, stop it"
+    )
 
 
 PICTURES: Final[Mapping[str, Callable[[], str]]] = {
-    "one-change.svg": one_change,
-    "host.svg": host,
-    "layers.svg": layers,
-    "rollout.svg": rollout,
+    "one-change.svg": draw_one_change,
+    "host.svg": draw_host,
+    "layers.svg": draw_layers,
+    "rollout.svg": draw_rollout,
 }
 
 
-def drawn() -> Iterator[tuple[str, str]]:
-    """The name of each file, and what is in it."""
+def iter_drawings() -> Iterator[tuple[str, str]]:
+    """Yield the file name and the content of each drawing."""
     for name, picture in PICTURES.items():
         yield name, picture()
 
 
 if __name__ == "__main__":
-    for _name, _text in drawn():
+    for _name, _text in iter_drawings():
         (ASSETS / _name).write_text(_text, "utf-8")

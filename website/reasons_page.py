@@ -1,4 +1,4 @@
-"""`python -m website.reasons_page`: docs/reasons.md, each reason and each alert, with what it means and what to do."""
+"""`python -m website.reasons_page`: write docs/reasons.md, the meaning and remedy of each reason and each alert."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +14,9 @@ from transom.reasons.settings import SETTINGS
 PAGE: Final = Path(__file__).parents[1] / reason.PAGE
 _NAMESPACE: Final = "transom-system"
 _HEALS: Final[dict[Heals, str]] = {
-    "fine": "Nothing is wrong.",
-    "itself": "It ends by itself: Transom tries again or goes on.",
-    "after": "It ends once you did this.",
+    "fine": "No action is required.",
+    "itself": "Transom retries or continues automatically.",
+    "after": "Transom continues automatically after you fix this.",
 }
 _WHERE: Final[dict[Where, str]] = {
     "condition": "condition",
@@ -29,57 +29,61 @@ _HEAD: Final = """\
 
 <!-- written by scripts/reference from src/transom/reasons and src/transom/monitoring -->
 
-Every word that Transom gives as the `reason` of a condition or of an event, every kind of error of a host, and every alert:
-what it means, and what to do. `transom status` says what is to be done beside each host, with its name; `transom doctor` finds
-more. The message beside a reason names the object, the field or the host: `kubectl describe`, `kubectl get events`.
+This page explains what each reason and each alert means, and what to do. It lists every `reason` of Transom's conditions and
+events, every error of a host, and every alert.
 
-*It ends by itself*: Transom tries again or goes on; you need do nothing unless it lasts. *It ends once you did this*: then
-Transom goes on by itself, at the latest with its next try or periodic check. NAME, ADDRESS: those of the object.
+`transom status` shows the next step for each host, and `transom doctor` finds further problems. The message of a condition or
+event names the object, the field or the host: run `kubectl describe` or `kubectl get events`.
 
-Why a host is not configured (`Configured=False`) is also told as an event when it is new. What a kubelet says of its Node
-stands in `NodeReady` in its own words, which are not listed here.
+- *Transom retries or continues automatically*: you do not have to do anything, unless the reason lasts.
+- *Transom continues automatically after you fix this*: it does so at its next retry or periodic check at the latest.
+- NAME and ADDRESS are the name and the address of the object.
+
+Transom also emits an event when a host gets a new reason for `Configured=False`. The reasons of `NodeReady` come from the
+kubelet, and are not listed here.
 """
 
 
-def page() -> str:
-    """The page, as Markdown."""
-    errors = "Their names are reasons of `Configured`, `Reachable`, `ProxyApplied` and `TrustApplied`.\n"
+def render_page() -> str:
+    """Render the page as Markdown."""
+    errors = "These errors are reasons of `Configured`, `Reachable`, `ProxyApplied` and `TrustApplied`.\n"
     lines = (
         _HEAD,
         "## Hosts and nodes\n",
-        *(line for one in _sorted(HOSTS) for line in _reason(one)),
+        *(line for item in _sort_reasons(HOSTS) for line in _render_reason(item)),
         "## Errors of a host\n",
         errors,
-        *(line for one in _sorted(ERRORS) for line in _reason(one)),
+        *(line for item in _sort_reasons(ERRORS) for line in _render_reason(item)),
         "## Settings, pods and workload clusters\n",
-        *(line for one in _sorted(SETTINGS) for line in _reason(one)),
+        *(line for item in _sort_reasons(SETTINGS) for line in _render_reason(item)),
         "## Alerts\n",
-        *(line for one in ALERTS for line in _alert(one)),
+        *(line for alert in ALERTS for line in _render_alert(alert)),
     )
     return "\n".join(lines)
 
 
-def _sorted(reasons: tuple[Reason, ...]) -> list[Reason]:
-    return sorted(reasons, key=lambda one: one.id)
+def _sort_reasons(reasons: tuple[Reason, ...]) -> list[Reason]:
+    return sorted(reasons, key=lambda item: item.id)
 
 
-def _reason(one: Reason) -> Iterator[str]:
-    where = ", ".join(_WHERE[place] for place in sorted(one.where))
-    yield f"### {one.id}\n"
-    if not one.remedy:
-        yield f"{one.meaning} {_HEALS[one.heals]} ({where})\n"
+def _render_reason(reason_entry: Reason) -> Iterator[str]:
+    where = ", ".join(_WHERE[place] for place in sorted(reason_entry.where))
+    yield f"### {reason_entry.id}\n"
+    if not reason_entry.remedy:
+        yield f"{reason_entry.meaning} {_HEALS[reason_entry.heals]} ({where})\n"
         return
-    yield f"{one.meaning} ({where})\n"
-    yield f"**Do**: {one.remedy.rstrip('.').replace('NAMESPACE', _NAMESPACE)}. {_HEALS[one.heals]}\n"
+    yield f"{reason_entry.meaning} ({where})\n"
+    yield f"**What to do**: {reason_entry.remedy.rstrip('.').replace('NAMESPACE', _NAMESPACE)}. {_HEALS[reason_entry.heals]}\n"
 
 
-def _alert(one: Alert) -> Iterator[str]:
-    yield f"### {one.name}\n"
-    yield f"{one.impact} ({one.severity}, after {one.minutes} minutes)\n"
-    yield "**Do**:\n"
-    yield from (f"- {each.replace('](../', '](').replace('](Transom', '](runbooks/Transom')}" for each in one.mend)
-    yield f"\nIt ends by itself once that is mended. What to look at, and the expression: [runbook](runbooks/{one.page}).\n"
+def _render_alert(alert: Alert) -> Iterator[str]:
+    yield f"### {alert.name}\n"
+    yield f"{alert.impact} ({alert.severity}, after {alert.minutes} minutes)\n"
+    yield "**What to do**:\n"
+    yield from (f"- {each.replace('](../', '](').replace('](Transom', '](runbooks/Transom')}" for each in alert.fix)
+    runbook = f"[runbook](runbooks/{alert.page})"
+    yield f"\nThe alert ends automatically after you fix this. The {runbook} lists what to check, and the expression.\n"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")
+    PAGE.write_text(render_page(), "utf-8")

@@ -11,7 +11,8 @@ from mkdocs.structure.pages import Page
 PAGES = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "report-a-vulnerability.md", "CHANGELOG.md": "changelog.md"}
 """Their paths in the repository, and on the site."""
 RANKS = {
-    "operator.md": 2,
+    "install.md": 2,
+    "uninstall.md": 2,
     "troubleshooting.md": 2,
     "questions.md": 1.5,
     "security.md": 2,
@@ -34,8 +35,8 @@ _LINK = re.compile(r"\[([^]\n]+)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages."""
     root = Path(config.config_file_path).parent
-    for there, here in PAGES.items():
-        files.append(File.generated(config, here, content=(root / there).read_text("utf-8")))
+    for item, here in PAGES.items():
+        files.append(File.generated(config, here, content=(root / item).read_text("utf-8")))
     return files
 
 
@@ -47,20 +48,20 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if rank := RANKS.get(page.file.src_uri):
         page.meta["search"] = {"boost": rank}
     root = Path(config.config_file_path).parent
-    outside = {here: there for there, here in PAGES.items()}.get(page.file.src_uri)
+    outside = {here: item for item, here in PAGES.items()}.get(page.file.src_uri)
     base = posixpath.dirname(outside if outside else f"docs/{page.file.src_uri}")
 
     def on_site(link: re.Match[str]) -> str:
         text, path, anchor = link.groups()
-        there = posixpath.normpath(posixpath.join(base, path))
-        target = there.removeprefix("docs/") if there.startswith("docs/") else PAGES.get(there)
+        repository_path = posixpath.normpath(posixpath.join(base, path))
+        target = repository_path.removeprefix("docs/") if repository_path.startswith("docs/") else PAGES.get(repository_path)
         if target is None:
-            return text if (root / there).exists() else link[0]
+            return text if (root / repository_path).exists() else link[0]
         return f"[{text}]({posixpath.relpath(target, posixpath.dirname(page.file.src_uri) or '.')}{anchor or ''})"
 
     lines = _LINK.sub(on_site, markdown).split("\n")
-    return "\n".join(_CODE.sub(_bars, line) if line.startswith("|") else line for line in lines)
+    return "\n".join(_CODE.sub(_unescape_bars, line) if line.startswith("|") else line for line in lines)
 
 
-def _bars(code: re.Match[str]) -> str:
+def _unescape_bars(code: re.Match[str]) -> str:
     return code[0].replace("\\|", "|")

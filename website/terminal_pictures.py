@@ -23,29 +23,29 @@ _FORMAT: Final = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, fl
 """rich's own fetches its font from another server."""
 
 
-def picture(title: str, said: str, width: int) -> str:
-    """What a command said, in the colours that it had, as SVG."""
+def render_picture(title: str, output: str, width: int) -> str:
+    """Render the output of a command as SVG, with its colors."""
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         console = Console(record=True, width=width, file=nowhere, force_terminal=True, color_system="truecolor")
-        console.print(Text.from_ansi(said.rstrip()), soft_wrap=False)
+        console.print(Text.from_ansi(output.rstrip()), soft_wrap=False)
         return console.export_svg(title=title, code_format=_FORMAT, unique_id=re.sub(r"\W+", "-", title)) + "\n"
 
 
-def ran(command: str, directory: str, *, code: int = 0) -> str:
-    """What a command prints on a terminal; another exit code than `code` raises RuntimeError."""
+def run_in_terminal(command: str, directory: str, *, code: int = 0) -> str:
+    """Run a command on a terminal and return its output. Raises RuntimeError if its exit code is not `code`."""
     words = [str(Path(sys.executable).parent / "transom"), *command.split()[1:]]
     columns = str(_WIDTHS.get(words[1], 80))
     environment = dict(os.environ, TERM="xterm-256color", COLUMNS=columns, HOME=directory)
     leader, follower = os.openpty()
     process = subprocess.Popen(words, cwd=directory, env=environment, stdout=follower, stderr=subprocess.DEVNULL)
     os.close(follower)
-    said = b"".join(_all_of(leader))
+    output = b"".join(_iter_output(leader))
     if process.wait() != code:
-        raise RuntimeError(f"{command}: {process.returncode}: {said.decode()}")
-    return said.decode().replace("\r\n", "\n")
+        raise RuntimeError(f"{command}: {process.returncode}: {output.decode()}")
+    return output.decode().replace("\r\n", "\n")
 
 
-def _all_of(terminal: int) -> Iterator[bytes]:
+def _iter_output(terminal: int) -> Iterator[bytes]:
     while True:
         try:
             read = os.read(terminal, 65_536)
@@ -60,12 +60,12 @@ def _all_of(terminal: int) -> Iterator[bytes]:
 def main() -> None:
     """Write the files."""
     with tempfile.TemporaryDirectory() as directory:
-        demo = ran("transom demo", directory)
-        ran("transom init lab --simulated", directory)
-        ran("transom simulate lab --detach", directory)
+        demo = run_in_terminal("transom demo", directory)
+        run_in_terminal("transom init lab --simulated", directory)
+        run_in_terminal("transom simulate lab --detach", directory)
         try:
-            ran("transom apply -f lab", directory)
-            status = ran("transom status host win-1 -f lab", directory)
+            run_in_terminal("transom apply -f lab", directory)
+            status = run_in_terminal("transom status host win-1 -f lab", directory)
             settings = Path(directory) / "lab" / "egress.yaml"
             text = (
                 settings.read_text("utf-8")
@@ -73,12 +73,12 @@ def main() -> None:
                 .replace("noProxy: .corp", "noProxy: .lab,.corp")
             )
             settings.write_text(text, "utf-8")
-            diff = ran("transom diff -f lab", directory, code=1)
+            diff = run_in_terminal("transom diff -f lab", directory, code=1)
         finally:
-            ran("transom simulate lab --stop", directory)
-    (ASSETS / "demo.svg").write_text(picture("transom demo", demo, _WIDTHS["demo"]), "utf-8")
-    (ASSETS / "status.svg").write_text(picture("transom status host win-1 -f lab", status, _WIDTHS["status"]), "utf-8")
-    (ASSETS / "diff.svg").write_text(picture("transom diff -f lab", diff, _WIDTHS["diff"]), "utf-8")
+            run_in_terminal("transom simulate lab --stop", directory)
+    (ASSETS / "demo.svg").write_text(render_picture("transom demo", demo, _WIDTHS["demo"]), "utf-8")
+    (ASSETS / "status.svg").write_text(render_picture("transom status host win-1 -f lab", status, _WIDTHS["status"]), "utf-8")
+    (ASSETS / "diff.svg").write_text(render_picture("transom diff -f lab", diff, _WIDTHS["diff"]), "utf-8")
 
 
 if __name__ == "__main__":

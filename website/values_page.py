@@ -1,45 +1,50 @@
-"""`python -m website.values_page`: docs/values.md, every value of an install, from their JSON Schema."""
+"""`python -m website.values_page`: write docs/values.md, every value of an installation, from their JSON Schema."""
 
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from transom.manifests.values import schema
+from transom.manifests.values import Values, build_schema, to_json_data
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "values.md"
-_HEAD: Final = """# Values of an install
+_HEAD: Final = """# Installation values
 
-For `transom manifests --values FILE`, and for
-[the chart](operator.md#by-helm-with-kustomize-or-from-a-file-of-values). A value that does not fit, or that nobody knows, is
-refused by name. For editors: [values.json](schemas/values.json).
+This page lists the values for `transom manifests --values FILE` and for
+[the Helm chart](install.md#helm-kustomize-and-values-files). Both reject invalid and unknown values and name them.
+Editors can use the schema [values.json](schemas/values.json).
 
 <!-- written by scripts/reference from manifests/values.py -->
 
-| value | type | default | for |
+| value | type | default | description |
 |---|---|---|---|
 """
 
 
-def page() -> str:
-    """The page, as Markdown."""
-    whole = schema()
-    return _HEAD + "".join(f"{row}\n" for row in _rows(whole, whole["$defs"], ""))
+def render_page() -> str:
+    """Render the page as Markdown."""
+    whole = build_schema()
+    rows = _render_rows(whole, whole["$defs"], to_json_data(Values()), "")
+    return _HEAD + "".join(f"{row}\n" for row in rows)
 
 
-def _rows(of: Mapping[str, Any], definitions: Mapping[str, Any], before: str) -> Iterator[str]:
-    for name, field in of["properties"].items():
+def _render_rows(
+    part: Mapping[str, Any], definitions: Mapping[str, Any], defaults: Mapping[str, Any], before: str
+) -> Iterator[str]:
+    # two workloads share a type, and have different defaults
+    for name, field in part["properties"].items():
         if reference := field.get("$ref"):
-            yield from _rows(definitions[reference.rpartition("/")[2]], definitions, f"{before}{name}.")
+            yield from _render_rows(definitions[reference.rpartition("/")[2]], definitions, defaults[name], f"{before}{name}.")
         elif words := field.get("description"):
-            kind = " or ".join(f"`{_text(one)}`" for one in field["enum"]) if "enum" in field else field.get("type", "")
-            default = f"`{_text(field['default'])}`" if "default" in field else ""
-            yield f"| `{before}{name}` | {kind} | {default} | {words.replace('|', chr(92) + '|')} |"
+            kind = (
+                " or ".join(f"`{_format_value(item)}`" for item in field["enum"]) if "enum" in field else field.get("type", "")
+            )
+            yield f"| `{before}{name}` | {kind} | `{_format_value(defaults[name])}` | {words.replace('|', chr(92) + '|')} |"
 
 
-def _text(value: object) -> str:
+def _format_value(value: object) -> str:
     return json.dumps(value)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")
+    PAGE.write_text(render_page(), "utf-8")

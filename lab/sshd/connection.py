@@ -45,17 +45,17 @@ class Connection(asyncssh.SSHServer):
     # ---- life ----------------------------------------------------------------------------------------------------
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
-        """Note who came; keep the socket, which counts the bytes, beyond the connection's end."""
+        """Record the peer; keep the socket, which counts the bytes, after the connection's end."""
         self._connection = conn
         self._peer = "{} {}".format(*conn.get_extra_info("peername")[:2])
         self._socket = os.dup(conn.get_extra_info("socket").fileno())
         self._write("connect")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End what the connection had started, as Windows does with a session's job object."""
+        """End the processes that the connection started, as Windows does with a session's job object."""
         if self._socket < 0:
             return
-        received, sent = _bytes(self._socket)
+        received, sent = _read_byte_counts(self._socket)
         os.close(self._socket)
         self._socket = -1
         wine.kill(self.settings.prefix, self.marker)
@@ -75,22 +75,25 @@ class Connection(asyncssh.SSHServer):
     # ---- login ---------------------------------------------------------------------------------------------------
 
     def begin_auth(self, username: str) -> bool:
-        """Nobody comes in without proof."""
+        """Require authentication for every user."""
         return True
 
     def public_key_auth_supported(self) -> bool:
-        """Public keys are the only proof."""
+        """Return True: public keys are the only authentication method."""
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        """The keys of the file that Windows' OpenSSH has for administrators, where a test has made it; for one user alone."""
+        """Return True for the configured user with a key of the authorized_keys file.
+
+        It is the file that Windows' OpenSSH reads for administrators, or the settings' keys if a test has not created it.
+        """
         file = self.settings.prefix / _KEYS
         lines = file.read_text(errors="replace") if file.exists() else self.settings.authorized_keys
         known = {word for line in lines.splitlines() if not line.startswith("#") for word in line.split()}
         return username == self.settings.user and b64encode(key.public_data).decode() in known
 
     def auth_completed(self) -> None:
-        """Note the login."""
+        """Record the login."""
         self._write("login")
 
     # ---- requests ------------------------------------------------------------------------------------------------
@@ -104,18 +107,18 @@ class Connection(asyncssh.SSHServer):
         if ordered:
             self._write("fault", number, ordered.action, ordered.when)
         if ordered and ordered.when == "before":
-            await ordered.happen(self._connection)
+            await ordered.apply(self._connection)
         running = asyncio.ensure_future(act())
         if ordered and ordered.when == "during":
             await asyncio.wait([running], timeout=ordered.seconds)
-            await ordered.happen(self._connection)
+            await ordered.apply(self._connection)
         result = await running
         if ordered:
-            await ordered.happen(self._connection)
+            await ordered.apply(self._connection)
         return result
 
     def session_requested(self) -> Awaitable[asyncssh.SSHServerSession[bytes]]:
-        """A channel is opened."""
+        """Open a channel."""
         return self.request("channel", "", self._open_session)
 
     async def _open_session(self) -> asyncssh.SSHServerSession[bytes]:
@@ -132,23 +135,23 @@ class Connection(asyncssh.SSHServer):
             return
         shell = Shell(self.settings, self.marker)
 
-        def act() -> Awaitable[int]:
+        def run_shell() -> Awaitable[int]:
             return shell.run(command, process)
 
-        code = await self.request("exec", command, act)
+        code = await self.request("exec", command, run_shell)
         self._journal.write(Entry("exit", self.number, detail=command, code=code))
         process.exit(code)
 
-    async def files(self, channel: asyncssh.SSHServerChannel[bytes]) -> Files:
+    async def start_sftp(self, channel: asyncssh.SSHServerChannel[bytes]) -> Files:
         """Start the SFTP subsystem."""
 
-        async def act() -> Files:
+        async def open_session() -> Files:
             return Files(channel, Drive(self.settings.prefix, self._scanner), self._scanner, self)
 
-        return await self.request("sftp", "", act)
+        return await self.request("sftp", "", open_session)
 
-    def channel_closed(self) -> None:
-        """One of the allowed sessions is free again."""
+    def release_session(self) -> None:
+        """Release one of the allowed sessions."""
         self._channels -= 1
 
     def _write(self, event: str, number: int = 0, kind: str = "", detail: str = "") -> None:
@@ -159,17 +162,20 @@ class Session(asyncssh.SSHServerProcess[bytes]):
     """One channel: a command, or SFTP."""
 
     def __init__(self, connection: Connection) -> None:
-        super().__init__(connection.run, connection.files, 3, False)  # type: ignore[arg-type]
+        super().__init__(connection.run, connection.start_sftp, 3, False)  # type: ignore[arg-type]
         self._owner = connection
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The channel is closed."""
-        self._owner.channel_closed()
+        """Release the session when the channel closes."""
+        self._owner.release_session()
         super().connection_lost(exc)
 
 
-def _bytes(descriptor: int) -> tuple[int, int]:
-    """Bytes received and sent (and acknowledged) on a TCP connection: tcpi_bytes_received and tcpi_bytes_acked of tcp_info."""
+def _read_byte_counts(descriptor: int) -> tuple[int, int]:
+    """Return the bytes received and sent (and acknowledged) on a TCP connection.
+
+    They are tcpi_bytes_received and tcpi_bytes_acked of tcp_info.
+    """
     with socket.socket(fileno=os.dup(descriptor)) as connection:
         information = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)
     acknowledged, received = struct.unpack_from("=QQ", information, 120)

@@ -28,11 +28,11 @@ class Drive:
         self._root = prefix / "drive_c"
         self._scanner = scanner
 
-    def name(self, path: bytes) -> str:
-        """The full name of a path as SFTP's realpath gives it: ``/C:/Users/Administrator``.
+    def resolve_name(self, path: bytes) -> str:
+        """Return the full name of a path as SFTP's realpath does: ``/C:/Users/Administrator``.
 
         Raises:
-            asyncssh.SFTPNoSuchFile: another drive, or a path that is no text.
+           asyncssh.SFTPNoSuchFile: another drive, or a path that is not UTF-8.
         """
         try:
             text = path.decode().replace("\\", "/")
@@ -55,9 +55,9 @@ class Drive:
         return "/" + "/".join(["C:", *parts[1:]])
 
     def locate(self, path: bytes) -> Path:
-        """Where a path lies on Linux. Upper and lower case do not matter; the last parts need not exist."""
+        """Return the Linux path of a path, regardless of case; the last parts need not exist."""
         here = self._root
-        for part in self.name(path).split("/")[2:]:
+        for part in self.resolve_name(path).split("/")[2:]:
             direct = here / part
             if not direct.exists() and here.is_dir():
                 direct = next((entry for entry in here.iterdir() if entry.name.lower() == part.lower()), direct)
@@ -79,15 +79,17 @@ class Drive:
             raise asyncssh.SFTPFailure("Failure")
 
     def require_renamable(self, path: Path) -> None:
-        """The same for what gets another name: a program may while it runs, a directory not while a file below it is open.
+        """Raise an error if a path cannot be renamed.
+
+        A program can be renamed while it runs, a directory not while a file below it is open.
 
         Raises:
-            asyncssh.SFTPFailure: as above.
+           asyncssh.SFTPFailure: as OpenSSH does for ERROR_SHARING_VIOLATION.
         """
         if path.is_dir():
             inside = path.resolve()
-            open_names = [name for name in self._names(self._descriptors()) if name.suffix.lower() not in _BATCH]
-            if any(inside in name.parents for name in (*open_names, *self._names(self._scanner.descriptors()))):
+            open_names = [name for name in self._iter_names(self._iter_descriptors()) if name.suffix.lower() not in _BATCH]
+            if any(inside in name.parents for name in (*open_names, *self._iter_names(self._scanner.list_descriptors()))):
                 raise asyncssh.SFTPFailure("Failure")
             return
         with path.open("rb") as content:
@@ -103,7 +105,7 @@ class Drive:
         Raises:
             asyncssh.SFTPFailure: as above.
         """
-        if any(_same(descriptor, file.stat()) for descriptor in self._scanner.descriptors()):
+        if any(_is_same_file(descriptor, file.stat()) for descriptor in self._scanner.list_descriptors()):
             raise asyncssh.SFTPFailure("Failure")
 
     def _is_open(self, file: Path) -> bool:
@@ -111,22 +113,22 @@ class Drive:
             wanted = file.stat()
         except FileNotFoundError:
             return False
-        return any(_same(descriptor, wanted) for descriptor in self._descriptors())
+        return any(_is_same_file(descriptor, wanted) for descriptor in self._iter_descriptors())
 
     @staticmethod
-    def _names(descriptors: Iterable[Path]) -> Iterator[Path]:
+    def _iter_names(descriptors: Iterable[Path]) -> Iterator[Path]:
         for descriptor in descriptors:
             with suppress(OSError):
                 yield descriptor.readlink()
 
-    def _descriptors(self) -> Iterator[Path]:
-        yield from self._scanner.descriptors()
-        for pid in wine.processes(self._prefix):
+    def _iter_descriptors(self) -> Iterator[Path]:
+        yield from self._scanner.list_descriptors()
+        for pid in wine.list_processes(self._prefix):
             with suppress(OSError):
                 yield from list(Path(f"/proc/{pid}/fd").iterdir())
 
 
-def _same(descriptor: Path, wanted: os.stat_result) -> bool:
+def _is_same_file(descriptor: Path, wanted: os.stat_result) -> bool:
     try:
         seen = descriptor.stat()
     except OSError:

@@ -23,8 +23,8 @@ class Fault(msgspec.Struct, frozen=True):
     action: Literal["cut", "hang"] = "cut"
     seconds: float = 0.05
 
-    async def happen(self, connection: asyncssh.SSHServerConnection) -> NoReturn:
-        """Cut the connection or wait for its end; never returns."""
+    async def apply(self, connection: asyncssh.SSHServerConnection) -> NoReturn:
+        """Cut the connection, or hang until it ends; never returns."""
         if self.action == "cut":
             connection.abort()
         await asyncio.Event().wait()
@@ -39,7 +39,7 @@ def write(file: Path, fault: Fault) -> None:
 
 
 def take(file: Path, number: int) -> Fault | None:
-    """The ordered fault if it is for this request; it is then no longer ordered."""
+    """Return and remove the scheduled fault if it is for this request, otherwise None."""
     try:
         fault = msgspec.json.decode(file.read_bytes(), type=Fault)
     except FileNotFoundError:

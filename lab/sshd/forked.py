@@ -12,7 +12,7 @@ from threading import Lock
 from typing import IO
 
 import lab
-from lab.forking import forking
+from lab.forking import start_forking
 
 ROOT = Path(lab.__file__).parent.parent
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
@@ -20,14 +20,14 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
 _LOCK = Lock()
 
 
-class Forked:
-    """A process, as far as `subprocess.Popen` has the same; it may have ended by itself."""
+class ForkedServer:
+    """A forked process with the part of `subprocess.Popen` that the lab uses; it can end on its own."""
 
     def __init__(self, settings: Path, log: IO[bytes]) -> None:
         operator, own = os.pipe()
         self.stdin: IO[bytes] | None = os.fdopen(own, "wb")
         with _LOCK:
-            control = _forking()
+            control = _get_control_socket()
             socket.send_fds(control, [os.fsencode(settings)], [operator, log.fileno()])
             answer, descriptors, _, _ = socket.recv_fds(control, 64, 1)
         os.close(operator)
@@ -43,15 +43,15 @@ class Forked:
 
     def poll(self) -> int | None:
         """Not None once the process has ended; its exit code is not known."""
-        return 0 if self._over(0) else None
+        return 0 if self._wait_for_end(0) else None
 
     def wait(self, timeout: float) -> int:
         """Wait for the end. Raises subprocess.TimeoutExpired."""
-        if not self._over(timeout):
+        if not self._wait_for_end(timeout):
             raise subprocess.TimeoutExpired(f"SSH server {self.pid}", timeout)
         return 0
 
-    def _over(self, seconds: float) -> bool:
+    def _wait_for_end(self, seconds: float) -> bool:
         # pidfd_open(2): readable once the process has ended
         waiting = select.poll()
         waiting.register(self._process, select.POLLIN)
@@ -60,5 +60,5 @@ class Forked:
 
 
 @cache
-def _forking() -> socket.socket:
-    return forking("lab.sshd.forking", ROOT, ENVIRONMENT)
+def _get_control_socket() -> socket.socket:
+    return start_forking("lab.sshd.forking", ROOT, ENVIRONMENT)

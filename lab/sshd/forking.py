@@ -11,34 +11,34 @@ import socket
 import sys
 from pathlib import Path
 
-from lab.forking import requested
+from lab.forking import wait_for_request
 from lab.sshd.server import serve
 from lab.sshd.settings import load
 
 _LONGEST = 4096
 
 
-def asked(control: socket.socket) -> Path:
-    """In each process that was asked for this returns, with the path of its settings."""
+def wait_for_settings(control: socket.socket) -> Path:
+    """Wait for requests; return the path of the settings in each forked process."""
 
-    def told(child: int) -> None:
+    def send_process(child: int) -> None:
         process = os.pidfd_open(child)
         socket.send_fds(control, [str(child).encode()], [process])
         os.close(process)
 
-    request, (operator, log) = requested(control, _LONGEST, 2, told)
+    request, (operator, log) = wait_for_request(control, _LONGEST, 2, send_process)
     os.setsid()
-    for number, one in ((0, operator), (1, log), (2, log)):
-        os.dup2(one, number)
-    for one in (operator, log):
-        os.close(one)
+    for number, item in ((0, operator), (1, log), (2, log)):
+        os.dup2(item, number)
+    for entry in (operator, log):
+        os.close(entry)
     return Path(os.fsdecode(request))
 
 
 if __name__ == "__main__":
     gc.collect()
     gc.freeze()
-    settings = asked(socket.socket(fileno=int(sys.argv[1])))
+    settings = wait_for_settings(socket.socket(fileno=int(sys.argv[1])))
     asyncio.run(serve(load(settings)))
     # to take apart what was imported, each page of it would be copied first
     os._exit(0)

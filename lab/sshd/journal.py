@@ -52,13 +52,16 @@ class Journal:
 
 
 def read(file: Path) -> list[Entry]:
-    """All entries of a journal, oldest first; none where there is no file."""
-    lines = file.read_bytes().splitlines() if file.exists() else []
+    """Read all entries of a journal, oldest first; an empty list if the file does not exist.
+
+    The server may be writing the last line: it counts once it ends.
+    """
+    lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []
     return [msgspec.json.decode(line, type=Entry) for line in lines]
 
 
-def traffic(entries: Iterable[Entry]) -> Traffic:
-    """Add up."""
+def sum_traffic(entries: Iterable[Entry]) -> Traffic:
+    """Sum up the traffic of journal entries."""
     seen = list(entries)
     requests = [entry for entry in seen if entry.event == "request"]
     kinds = [entry.kind for entry in requests]

@@ -26,8 +26,8 @@ class Scanner:
         self._reading.add(descriptor)
         asyncio.get_running_loop().call_later(float(self._order.read_text()), self._end, descriptor)
 
-    def descriptors(self) -> list[Path]:
-        """What is open now, as links below /proc."""
+    def list_descriptors(self) -> list[Path]:
+        """Return the open files, as links below /proc."""
         return [Path(f"/proc/self/fd/{descriptor}") for descriptor in self._reading]
 
     def _end(self, descriptor: int) -> None:

@@ -25,17 +25,17 @@ async def serve(settings: Settings) -> None:
     """Listen and serve."""
     journal = Journal(settings.journal)
     scanner = Scanner(settings.scan)
-    asked = asyncio.Event()
+    stop_requested = asyncio.Event()
     connections: list[Connection] = []
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, asked.set)
+    loop.add_signal_handler(signal.SIGTERM, stop_requested.set)
 
-    def orphaned() -> None:
+    def stop_when_orphaned() -> None:
         if not os.read(0, 1):
             wine.kill(settings.prefix)
-            asked.set()
+            stop_requested.set()
 
-    loop.add_reader(0, orphaned)
+    loop.add_reader(0, stop_when_orphaned)
 
     def connect() -> Connection:
         connections.append(Connection(settings, journal, scanner))
@@ -54,7 +54,7 @@ async def serve(settings: Settings) -> None:
         host_based_auth=False,
         gss_host=None,
     )
-    await asked.wait()
+    await stop_requested.wait()
     server.close()
     for connection in connections:
         connection.end()

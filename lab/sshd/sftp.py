@@ -41,7 +41,7 @@ class Files(Limited):
         self._written: set[object] = set()
 
     def map_path(self, path: bytes) -> bytes:
-        """Where a path lies on Linux; for what asyncssh itself does with paths."""
+        """Return the Linux path of a path, for asyncssh's own file operations."""
         return os.fsencode(self._drive.locate(path))
 
     async def _request(self, kind: str, path: bytes, act: Callable[[], _Result]) -> _Result:
@@ -51,9 +51,9 @@ class Files(Limited):
         return await self._requests.request(kind, path.decode(errors="replace"), carry_out)
 
     async def open(self, path: bytes, pflags: int, attrs: asyncssh.SFTPAttrs) -> object:
-        """Open a file; for writing only where nobody else has it open."""
+        """Open a file; opening for writing fails if the file is open elsewhere."""
 
-        def act() -> object:
+        def open_file() -> object:
             file = self._drive.locate(path)
             if pflags & asyncssh.FXF_WRITE:
                 self._drive.require_closed(file)
@@ -64,12 +64,12 @@ class Files(Limited):
                 self._written.add(opened)
             return opened
 
-        return await self._request("open", path, act)
+        return await self._request("open", path, open_file)
 
     async def close(self, file_obj: object) -> None:
         """Close a file; where it was written, it gets its time now."""
 
-        def act() -> None:
+        def close_file() -> None:
             asyncssh.SFTPServer.close(self, file_obj)
             place = self._places.pop(file_obj, None)
             if place is not None and file_obj in self._written:
@@ -77,25 +77,25 @@ class Files(Limited):
                 self._scanner.look(place)
             self._written.discard(file_obj)
 
-        await self._request("close", b"", act)
+        await self._request("close", b"", close_file)
 
     async def read(self, file_obj: object, offset: int, size: int) -> bytes:
         """Read from a file."""
-        most = self.limits.readable(size)
-        return await self._request("read", b"", lambda: _now(asyncssh.SFTPServer.read(self, file_obj, offset, most)))
+        most = self.limits.compute_read_size(size)
+        return await self._request("read", b"", lambda: _cast_result(asyncssh.SFTPServer.read(self, file_obj, offset, most)))
 
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:
         """Write to a file."""
 
-        def act() -> int:
+        def write_data() -> int:
             self.limits.require_writable(self.channel, len(data))
             self._written.add(file_obj)
-            return _now(asyncssh.SFTPServer.write(self, file_obj, offset, data))  # type: ignore[no-any-return]
+            return _cast_result(asyncssh.SFTPServer.write(self, file_obj, offset, data))  # type: ignore[no-any-return]
 
-        return await self._request("write", b"", act)
+        return await self._request("write", b"", write_data)
 
     async def lstat(self, path: bytes) -> os.stat_result:
-        """Attributes of a name."""
+        """Return the attributes of a name; links are not followed."""
         return await self._request("lstat", path, lambda: os.lstat(self._drive.locate(path)))
 
     async def stat(self, path: bytes) -> os.stat_result:
@@ -103,21 +103,21 @@ class Files(Limited):
         return await self._request("stat", path, lambda: self._drive.locate(path).stat())
 
     async def fstat(self, file_obj: object) -> Any:
-        """Attributes of an open file."""
+        """Return the attributes of an open file."""
         return await self._request("fstat", b"", lambda: asyncssh.SFTPServer.fstat(self, file_obj))
 
     async def setstat(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
-        """Set times, where nobody reads the file; owners and permissions of Linux mean nothing to Windows."""
+        """Set the times of a file that is not open; Windows ignores owners and permissions."""
 
-        def act() -> None:
+        def set_times() -> None:
             self._drive.require_closed(self._drive.locate(path))
-            asyncssh.SFTPServer.setstat(self, path, _times(attrs))
+            asyncssh.SFTPServer.setstat(self, path, _select_times(attrs))
 
-        await self._request("setstat", path, act)
+        await self._request("setstat", path, set_times)
 
     async def fsetstat(self, file_obj: object, attrs: asyncssh.SFTPAttrs) -> None:
-        """The same of an open file."""
-        await self._request("fsetstat", b"", lambda: asyncssh.SFTPServer.fsetstat(self, file_obj, _times(attrs)))
+        """Set the times of an open file."""
+        await self._request("fsetstat", b"", lambda: asyncssh.SFTPServer.fsetstat(self, file_obj, _select_times(attrs)))
 
     async def scandir(self, path: bytes) -> AsyncIterator[asyncssh.SFTPName]:
         """List a directory."""
@@ -127,15 +127,15 @@ class Files(Limited):
             yield asyncssh.SFTPName(os.fsencode(name.name), attrs=attributes)
 
     async def remove(self, path: bytes) -> None:
-        """Remove a file that nobody has open."""
+        """Remove a file that is not open."""
 
-        def act() -> None:
+        def remove_file() -> None:
             file = self._drive.locate(path)
             self._drive.require_closed(file)
             self._drive.require_unread(file)
             file.unlink()
 
-        await self._request("remove", path, act)
+        await self._request("remove", path, remove_file)
 
     async def mkdir(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
         """Make a directory."""
@@ -146,15 +146,15 @@ class Files(Limited):
         await self._request("rmdir", path, lambda: self._drive.locate(path).rmdir())
 
     async def realpath(self, path: bytes) -> bytes:
-        """The full name of a path."""
-        return await self._request("realpath", path, lambda: self._drive.name(path).encode())
+        """Return the full name of a path."""
+        return await self._request("realpath", path, lambda: self._drive.resolve_name(path).encode())
 
     async def rename(self, oldpath: bytes, newpath: bytes) -> None:
         """Rename where the new name does not exist."""
 
-        def act() -> None:
+        def rename_path() -> None:
             old, new = self._drive.locate(oldpath), self._drive.locate(newpath)
-            _absent(new)
+            _require_absent(new)
             if not old.is_file():
                 self._drive.require_renamable(old)
                 old.rename(new)
@@ -165,12 +165,12 @@ class Files(Limited):
             new.hardlink_to(old)
             old.unlink()
 
-        await self._request("rename", oldpath, act)
+        await self._request("rename", oldpath, rename_path)
 
     async def posix_rename(self, oldpath: bytes, newpath: bytes) -> None:
-        """Rename; a file of the new name that nobody has open goes first."""
+        """Rename; an existing file with the new name that is not open is replaced."""
 
-        def act() -> None:
+        def replace_path() -> None:
             old, new = self._drive.locate(oldpath), self._drive.locate(newpath)
             if new.is_file() and old.is_file():
                 self._drive.require_closed(new)
@@ -179,17 +179,17 @@ class Files(Limited):
             self._drive.require_renamable(old)
             old.rename(new)
 
-        await self._request("posix-rename", oldpath, act)
+        await self._request("posix-rename", oldpath, replace_path)
 
 
-def _now(result: Any) -> Any:
+def _cast_result(result: Any) -> Any:
     return result
 
 
-def _absent(file: Path) -> None:
+def _require_absent(file: Path) -> None:
     if file.exists():
         raise asyncssh.SFTPFailure("Failure")
 
 
-def _times(attrs: asyncssh.SFTPAttrs) -> asyncssh.SFTPAttrs:
+def _select_times(attrs: asyncssh.SFTPAttrs) -> asyncssh.SFTPAttrs:
     return asyncssh.SFTPAttrs(size=attrs.size, atime=attrs.atime, mtime=attrs.mtime)

@@ -43,9 +43,9 @@ class Shell:
             words = [r"C:\lab\shell.exe"]
             variables["SSH_ORIGINAL_COMMAND"] = command
         started = subprocess.Popen(
-            [*wine.loader(), *words],
+            [*wine.find_loader(), *words],
             cwd=self._settings.prefix / "drive_c" / "users" / self._settings.user,
-            env=wine.environment(self._settings.prefix, variables),
+            env=wine.build_environment(self._settings.prefix, variables),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from transom.windows.registry import Registry
 from transom.windows.registry.names import FoldedDict
+from transom.windows.registry.registry import Registry
 
 SYSTEM, ADMINISTRATORS, USERS = "S-1-5-18", "S-1-5-32-544", "S-1-5-32-545"
 CREATOR_OWNER, AUTHENTICATED, EVERYONE = "S-1-3-0", "S-1-5-11", "S-1-1-0"
@@ -43,7 +43,7 @@ _SDDL = re.compile(r"(?:O:(?P<owner>[^:()]+?)(?=G:|D:|$))?(?:G:[^:()]+?(?=D:|$))
 
 
 class Ace(msgspec.Struct, frozen=True):
-    """An entry that allows: whom, what (an access mask), and where below it counts (the flags of its header)."""
+    """An access-allowed entry: its account, its access mask, and where below it applies (the flags of its header)."""
 
     sid: str
     rights: int
@@ -54,7 +54,10 @@ Acl = tuple[Ace, ...]
 
 
 def allows(acl: Acl, owner: str, sids: frozenset[str], rights: int) -> bool:
-    """Whether somebody who is all of `sids` gets all of `rights`; an owner may always read and write the list itself."""
+    """Return True if a user with all of `sids` gets all of `rights`.
+
+    An owner can always read and write the list itself.
+    """
     granted = READ_CONTROL | WRITE_DAC if owner in sids else 0
     for ace in acl:
         if ace.sid in sids and not ace.flags & INHERIT_ONLY:
@@ -62,9 +65,9 @@ def allows(acl: Acl, owner: str, sids: frozenset[str], rights: int) -> bool:
     return granted & rights == rights
 
 
-def inherited(parent: Acl, owner: str, *, directory: bool) -> Acl:
-    """What a new file or directory of `owner` gets from the list of the directory that it lies in."""
-    found: list[Ace] = []
+def compute_inherited(parent: Acl, owner: str, *, directory: bool) -> Acl:
+    """Return the access list that a new file or directory of `owner` inherits from its parent directory."""
+    entries: list[Ace] = []
     for ace in parent:
         below = ace.flags & _BELOW if not ace.flags & NO_PROPAGATE else 0
         if not directory:
@@ -73,45 +76,48 @@ def inherited(parent: Acl, owner: str, *, directory: bool) -> Acl:
             effective, kept = bool(ace.flags & CONTAINER_INHERIT), below
         creator = ace.sid == CREATOR_OWNER
         if effective:
-            found.append(Ace(owner if creator else ace.sid, ace.rights, INHERITED | (0 if creator else kept)))
+            entries.append(Ace(owner if creator else ace.sid, ace.rights, INHERITED | (0 if creator else kept)))
         if kept and (creator or not effective):
-            found.append(Ace(ace.sid, ace.rights, INHERITED | INHERIT_ONLY | kept))
-    return tuple(found)
+            entries.append(Ace(ace.sid, ace.rights, INHERITED | INHERIT_ONLY | kept))
+    return tuple(entries)
 
 
-def explicit(acl: Acl) -> Acl:
-    """The entries that were not inherited."""
+def select_explicit(acl: Acl) -> Acl:
+    """Return the entries that were not inherited."""
     return tuple(ace for ace in acl if not ace.flags & INHERITED)
 
 
-def grant(text: str) -> Ace:
-    """What icacls takes behind `/grant`: `*SID:(OI)(CI)F`, `*SID:(CI)(IO)(AD,WD)`. Raises ValueError."""
-    found = _GRANT.fullmatch(text)
-    if found is None:
+def parse_grant(text: str) -> Ace:
+    """Parse an argument of icacls `/grant`: `*SID:(OI)(CI)F`, `*SID:(CI)(IO)(AD,WD)`. Raises ValueError."""
+    match = _GRANT.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    flags = sum({_FLAGS[flag] for flag in re.findall("[A-Z]+", found[2].upper())})
-    if found[3] is not None:
-        return Ace(found[1], _named(_SIMPLE, found[3]), flags)
+    flags = sum({_FLAGS[flag] for flag in re.findall("[A-Z]+", match[2].upper())})
+    if match[3] is not None:
+        return Ace(match[1], _get_mask(_SIMPLE, match[3]), flags)
     rights = 0
-    for name in found[4].split(","):
-        rights |= _named(_SIMPLE | _SPECIFIC, name)
-    return Ace(found[1], rights, flags)
+    for name in match[4].split(","):
+        rights |= _get_mask(_SIMPLE | _SPECIFIC, name)
+    return Ace(match[1], rights, flags)
 
 
-def _named(names: dict[str, int], name: str) -> int:
+def _get_mask(names: dict[str, int], name: str) -> int:
     if name.upper() not in names:
         raise ValueError(name)
     return names[name.upper()]
 
 
-def merged(acl: Acl, granted: Ace, *, replace: bool) -> Acl:
-    """A list with one entry more, explicit ones first; with `replace` in the place of all explicit ones of its SID."""
-    own = [ace for ace in explicit(acl) if ace != granted and not (replace and ace.sid == granted.sid)]
+def merge_entry(acl: Acl, granted: Ace, *, replace: bool) -> Acl:
+    """Return the list with one more entry, explicit entries first.
+
+    With `replace`, the entry replaces all explicit entries of its SID.
+    """
+    own = [ace for ace in select_explicit(acl) if ace != granted and not (replace and ace.sid == granted.sid)]
     return (*own, granted, *(ace for ace in acl if ace.flags & INHERITED))
 
 
-def sddl(owner: str, acl: Acl, *, protected: bool, registry: bool = False) -> str:
-    """An owner and a list as Windows writes them ([MS-DTYP] 2.5.1)."""
+def render_sddl(owner: str, acl: Acl, *, protected: bool, registry: bool = False) -> str:
+    """Render an owner and an access list in SDDL, as Windows does ([MS-DTYP] 2.5.1)."""
     names = {sid: short for short, sid in _SDDL_SIDS.items()}
     rights = {0xF003F: "KA", 0x20019: "KR"} if registry else {FULL: "FA"}
     aces = "".join(
@@ -122,28 +128,31 @@ def sddl(owner: str, acl: Acl, *, protected: bool, registry: bool = False) -> st
     return f"O:{names.get(owner, owner)}G:SYD:{'P' if protected else ''}AI{aces}"
 
 
-def parsed(text: str) -> tuple[str | None, Acl, bool]:
-    """The owner (None where there is none), the list and whether it is protected, of what `sddl` writes. Raises ValueError."""
-    found = _SDDL.fullmatch(text)
-    aces = re.findall(r"\([^()]*\)", found["aces"]) if found else []
+def parse_sddl(text: str) -> tuple[str | None, Acl, bool]:
+    """Parse the output of `render_sddl`. Raises ValueError.
+
+    Returns the owner (or None), the access list, and True if the list is protected.
+    """
+    match = _SDDL.fullmatch(text)
+    aces = re.findall(r"\([^()]*\)", match["aces"]) if match else []
     entries = [_ACE.fullmatch(ace) for ace in aces]
-    if found is None or not all(entries):
+    if match is None or not all(entries):
         raise ValueError(text)
     acl = tuple(
         Ace(
             _SDDL_SIDS.get(entry[3], entry[3]),
-            int(entry[2], 16) if entry[2].startswith("0x") else _named(_SDDL_RIGHTS, entry[2]),
+            int(entry[2], 16) if entry[2].startswith("0x") else _get_mask(_SDDL_RIGHTS, entry[2]),
             sum({_SDDL_FLAGS[flag] for flag in re.findall("..", entry[1])}),
         )
         for entry in entries
         if entry
     )
-    owner = found["owner"]
-    return (_SDDL_SIDS.get(owner, owner) if owner else None), acl, "P" in found["flags"]
+    owner = match["owner"]
+    return (_SDDL_SIDS.get(owner, owner) if owner else None), acl, "P" in match["flags"]
 
 
-def listed(path: str, acl: Acl) -> str:
-    """The lines that icacls prints of a list; names are those of an English Windows."""
+def format_acl(path: str, acl: Acl) -> str:
+    """Format an access list as icacls prints it, with the account names of an English Windows."""
     names = {
         SYSTEM: r"NT AUTHORITY\SYSTEM",
         ADMINISTRATORS: r"BUILTIN\Administrators",
@@ -221,38 +230,38 @@ class KeyAccess:
     __hash__ = None  # type: ignore[assignment]
 
     def copy(self) -> "KeyAccess":
-        """The same lists, for a host that is to be what it was."""
+        """Return a copy of the access lists, to restore a host later."""
         made = KeyAccess()
         made._acls = FoldedDict(self._acls)
         return made
 
-    def acl(self, path: str) -> Acl:
-        """The list of a key, inherited entries marked."""
+    def get_acl(self, path: str) -> Acl:
+        """Return the access list of a key, with inherited entries marked."""
         if path in self._acls:
             return self._acls[path]
         parent = path.rpartition("\\")[0]
-        return inherited(self.acl(parent) if parent else _OPEN, ADMINISTRATORS, directory=True)
+        return compute_inherited(self.get_acl(parent) if parent else _OPEN, ADMINISTRATORS, directory=True)
 
     def allows(self, path: str, sids: frozenset[str]) -> bool:
-        """Whether somebody may read a key."""
-        return allows(self.acl(path), ADMINISTRATORS, sids, KEY_READ)
+        """Return True if a user with these SIDs can read a key."""
+        return allows(self.get_acl(path), ADMINISTRATORS, sids, KEY_READ)
 
-    def sddl(self, path: str) -> str:
-        """The owner and the list in the language of security descriptors."""
-        return sddl(ADMINISTRATORS, self.acl(path), protected=path in self._acls, registry=True)
+    def render_sddl(self, path: str) -> str:
+        """Render the owner and the access list of a key in SDDL."""
+        return render_sddl(ADMINISTRATORS, self.get_acl(path), protected=path in self._acls, registry=True)
 
     def protect(self, path: str, acl: Acl) -> None:
-        """Gives a key a list that inherits nothing; what lies below without a list of its own inherits it."""
+        """Set an access list that inherits nothing; keys below without their own list inherit it."""
         self._acls[path] = acl
 
     def replace(self, path: str, acl: Acl, registry: Registry) -> None:
-        """The same for this key alone: the keys that are below it already keep what they have."""
-        for child in registry.children(path):
+        """Set an access list for this key alone; existing keys below keep their effective lists."""
+        for child in registry.list_children(path):
             below = f"{path}\\{child}"
-            self._acls.setdefault(below, self.acl(below))
+            self._acls.setdefault(below, self.get_acl(below))
         self._acls[path] = acl
 
     def forget(self, registry: Registry) -> None:
         """Keys that are gone have no list any more."""
-        for path in [path for path in self._acls if registry.key(path) is None]:
+        for path in [path for path in self._acls if registry.find_key(path) is None]:
             del self._acls[path]

@@ -9,8 +9,8 @@ _ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=
 
 
 def evaluate(text: str, lookup: Callable[[str], str | None], assign: Callable[[str, str], None]) -> int:
-    """The value of an expression, its assignments made. Raises ValueError when it is none, and ZeroDivisionError."""
-    return _Reader(text, lookup, assign).commas()
+    """Evaluate an expression and make its assignments. Raises ValueError if it is not valid, and ZeroDivisionError."""
+    return _Reader(text, lookup, assign).parse_list()
 
 
 class _Reader:
@@ -20,11 +20,11 @@ class _Reader:
         at = 0
         stripped = text.rstrip()
         while at < len(stripped):
-            found = _TOKEN.match(stripped, at)
-            if found is None:
+            token_match = _TOKEN.match(stripped, at)
+            if token_match is None:
                 raise ValueError("not an expression")
-            self.tokens.append(found[0].strip())
-            at = found.end()
+            self.tokens.append(token_match[0].strip())
+            at = token_match.end()
         self.at = 0
 
     def peek(self) -> str:
@@ -35,67 +35,67 @@ class _Reader:
         self.at += 1
         return token
 
-    def commas(self) -> int:
-        value = self.assignment()
+    def parse_list(self) -> int:
+        value = self.parse_assignment()
         while self.peek() == ",":
             self.take()
-            value = self.assignment()
+            value = self.parse_assignment()
         if self.peek():
             raise ValueError("something is left over")
         return value
 
-    def assignment(self) -> int:
+    def parse_assignment(self) -> int:
         name = self.peek()
         operator = self.tokens[self.at + 1] if self.at + 1 < len(self.tokens) else ""
         if operator not in _ASSIGNMENTS or not (name[0].isalpha() or name[0] == "_"):
-            return self.binary(0)
+            return self.parse_binary(0)
         self.at += 2
-        value = self.assignment()
+        value = self.parse_assignment()
         if operator != "=":
-            value = _combined(operator[:-1], self.variable(name), value)
+            value = _apply_operator(operator[:-1], self.read_variable(name), value)
         self.assign(name, str(value))
         return value
 
-    def binary(self, level: int) -> int:
+    def parse_binary(self, level: int) -> int:
         if level == len(_LEVELS):
-            return self.unary()
-        value = self.binary(level + 1)
+            return self.parse_unary()
+        value = self.parse_binary(level + 1)
         while self.peek() in _LEVELS[level]:
             operator = self.take()
-            value = _combined(operator, value, self.binary(level + 1))
+            value = _apply_operator(operator, value, self.parse_binary(level + 1))
         return value
 
-    def unary(self) -> int:
+    def parse_unary(self) -> int:
         word = self.take()
         if word == "(":
-            value = self.assignment()
+            value = self.parse_assignment()
             if self.take() != ")":
                 raise ValueError("a parenthesis is open")
             return value
         if word in ("+", "-", "~", "!"):
-            value = self.unary()
-            return _wrapped({"+": value, "-": -value, "~": ~value, "!": int(not value)}[word])
+            value = self.parse_unary()
+            return _wrap_int32({"+": value, "-": -value, "~": ~value, "!": int(not value)}[word])
         if word[:1].isdigit():
-            return _wrapped(_number(word))
+            return _wrap_int32(_parse_number(word))
         if word and (word[0].isalpha() or word[0] == "_"):
-            return self.variable(word)
+            return self.read_variable(word)
         raise ValueError("an operand is missing")
 
-    def variable(self, name: str) -> int:
+    def read_variable(self, name: str) -> int:
         text = (self.lookup(name) or "").strip()
-        found = re.match(r"[+-]?(?:0x[0-9a-f]+|\d+)", text, re.IGNORECASE)
-        if found is None:
+        match = re.match(r"[+-]?(?:0x[0-9a-f]+|\d+)", text, re.IGNORECASE)
+        if match is None:
             return 0
-        digits = found[0].lstrip("+-")
-        return _wrapped(-_number(digits) if found[0].startswith("-") else _number(digits))
+        digits = match[0].lstrip("+-")
+        return _wrap_int32(-_parse_number(digits) if match[0].startswith("-") else _parse_number(digits))
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     plain = text.casefold()
     return int(plain, 16 if plain.startswith("0x") else 8 if plain.startswith("0") and len(plain) > 1 else 10)
 
 
-def _combined(operator: str, left: int, right: int) -> int:
+def _apply_operator(operator: str, left: int, right: int) -> int:
     match operator:
         case "+":
             value = left + right
@@ -116,8 +116,8 @@ def _combined(operator: str, left: int, right: int) -> int:
             value = left << min(right, 32) if right >= 0 else 0
         case _:
             value = left >> min(right, 31) if right >= 0 else 0
-    return _wrapped(value)
+    return _wrap_int32(value)
 
 
-def _wrapped(value: int) -> int:
+def _wrap_int32(value: int) -> int:
     return (value + 2**31) % 2**32 - 2**31

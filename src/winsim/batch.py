@@ -24,7 +24,7 @@ class BatchSyntaxError(Exception):
 
 
 class Incomplete(Exception):
-    """A parenthesis or a caret that goes on in the next line."""
+    """A parenthesis or a caret that continues on the next line."""
 
 
 class Redirection(msgspec.Struct, frozen=True):
@@ -92,33 +92,36 @@ class BatchScript:
         self.labels: dict[str, list[int]] = {}
         for number, line in enumerate(self.lines):
             start = line.lstrip(_DELIMITERS)
-            if start.startswith(":") and (name := _label(start[1:])):
+            if start.startswith(":") and (name := _parse_label(start[1:])):
                 self.labels.setdefault(name.casefold(), []).append(number)
 
     def find(self, label: str, after: int) -> int | None:
-        """The line of a label: looked for from the line `after` on, then from the top."""
+        """Return the line number of a label, searching from the line `after` and then from the top."""
         places = self.labels.get(label.casefold(), ())
         return next((place for place in places if place >= after), places[0] if places else None)
 
 
 @lru_cache(maxsize=1024)
-def script(data: bytes) -> BatchScript:
-    """A batch file's script; the same content gives the same one. Bytes are letters of the OEM code page."""
+def parse_script(data: bytes) -> BatchScript:
+    """Parse a batch file in the OEM code page; equal content returns the same object."""
     return BatchScript(data.decode("cp437"))
 
 
-def _label(text: str) -> str:
-    found = re.match(r"[ \t]*([^\s:+&|<>,;=]+)", text)
-    return found[1] if found else ""
+def _parse_label(text: str) -> str:
+    match = re.match(r"[ \t]*([^\s:+&|<>,;=]+)", text)
+    return match[1] if match else ""
 
 
 @lru_cache(maxsize=16384)
 def parse(text: str) -> Node | None:
-    """The tree of a line; None for one that says nothing. Raises BatchSyntaxError, and Incomplete when lines are missing."""
+    """Parse a line into a tree, or None if it has no command.
+
+    Raises BatchSyntaxError, and Incomplete if lines are missing.
+    """
     parser = _Parser(text)
-    node = parser.sequence(0)
-    if not parser.at_end():
-        raise BatchSyntaxError(f"{parser.rest_word()} was unexpected at this time.")
+    node = parser.parse_sequence(0)
+    if not parser.is_at_end():
+        raise BatchSyntaxError(f"{parser.peek_word()} was unexpected at this time.")
     return node
 
 
@@ -128,117 +131,119 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
 
-    def at_end(self) -> bool:
+    def is_at_end(self) -> bool:
         self.skip(_DELIMITERS + "\n")
         return self.at >= len(self.text)
 
-    def rest_word(self) -> str:
-        found = _WORD.match(self.text, self.at)
-        return found[0] if found else self.text[self.at : self.at + 1]
+    def peek_word(self) -> str:
+        match = _WORD.match(self.text, self.at)
+        return match[0] if match else self.text[self.at : self.at + 1]
 
     def skip(self, letters: str) -> None:
         while self.at < len(self.text) and self.text[self.at] in letters:
             self.at += 1
 
-    def looking_at(self, mark: str) -> bool:
+    def is_at(self, mark: str) -> bool:
         return self.text.startswith(mark, self.at)
 
-    def sequence(self, depth: int) -> Node | None:
-        """Statements joined by `&`, within parentheses by line ends too."""
-        found: list[Node] = []
+    def parse_sequence(self, depth: int) -> Node | None:
+        """Parse statements joined by `&`, and inside parentheses also by line ends."""
+        statements: list[Node] = []
         while True:
             self.skip(_DELIMITERS + ("\n" if depth else ""))
-            if (depth and self.looking_at(")")) or self.at >= len(self.text):
+            if (depth and self.is_at(")")) or self.at >= len(self.text):
                 break
-            statement = self.alternatives(depth)
+            statement = self.parse_alternatives(depth)
             if statement is not None:
-                found.append(statement)
+                statements.append(statement)
             self.skip(" \t")
-            if self.looking_at("&") and not self.looking_at("&&"):
+            if self.is_at("&") and not self.is_at("&&"):
                 self.at += 1
-            elif not (depth and self.looking_at("\n")):
+            elif not (depth and self.is_at("\n")):
                 break
-        if len(found) == 1:
-            return found[0]
-        return Block(tuple(found)) if found else None
+        if len(statements) == 1:
+            return statements[0]
+        return Block(tuple(statements)) if statements else None
 
-    def body(self, depth: int) -> Node:
-        """What follows a condition or `do`: up to the end of the line or of the block."""
-        found: list[Node] = []
-        while (statement := self.alternatives(depth)) is not None:
-            found.append(statement)
+    def parse_body(self, depth: int) -> Node:
+        """Parse the statements after a condition or `do`, up to the end of the line or block."""
+        statements: list[Node] = []
+        while (statement := self.parse_alternatives(depth)) is not None:
+            statements.append(statement)
             self.skip(" \t")
-            if not self.looking_at("&") or self.looking_at("&&"):
+            if not self.is_at("&") or self.is_at("&&"):
                 break
             self.at += 1
-        if not found:
+        if not statements:
             raise BatchSyntaxError("The syntax of the command is incorrect.")
-        return found[0] if len(found) == 1 else Block(tuple(found))
+        return statements[0] if len(statements) == 1 else Block(tuple(statements))
 
-    def alternatives(self, depth: int) -> Node | None:
-        return self.joined("||", depth)
+    def parse_alternatives(self, depth: int) -> Node | None:
+        return self.parse_chain("||", depth)
 
-    def joined(self, operator: Literal["&&", "||", "|"], depth: int) -> Node | None:
-        """`||` binds least, `|` most."""
-        left = self.statement(depth) if operator == "|" else self.joined("&&" if operator == "||" else "|", depth)
+    def parse_chain(self, operator: Literal["&&", "||", "|"], depth: int) -> Node | None:
+        """Parse statements joined by an operator: `||` binds least, `|` most."""
+        left = self.parse_statement(depth) if operator == "|" else self.parse_chain("&&" if operator == "||" else "|", depth)
         self.skip(" \t")
-        while left is not None and self.looking_at(operator) and not (operator == "|" and self.looking_at("||")):
+        while left is not None and self.is_at(operator) and not (operator == "|" and self.is_at("||")):
             self.at += len(operator)
-            right = self.statement(depth) if operator == "|" else self.joined("&&" if operator == "||" else "|", depth)
+            right = (
+                self.parse_statement(depth) if operator == "|" else self.parse_chain("&&" if operator == "||" else "|", depth)
+            )
             if right is None:
                 raise BatchSyntaxError("The syntax of the command is incorrect.")
             left = Chain(operator, left, right)
             self.skip(" \t")
         return left
 
-    def statement(self, depth: int) -> Node | None:
+    def parse_statement(self, depth: int) -> Node | None:
         self.skip(_DELIMITERS + "@")
-        leading = self.redirections()
-        if self.looking_at("("):
-            return self.block(depth, leading)
-        if self.looking_at(":"):
+        leading = self.parse_redirections()
+        if self.is_at("("):
+            return self.parse_block(depth, leading)
+        if self.is_at(":"):
             end = self.text.find("\n", self.at)
             self.at = len(self.text) if end < 0 else end
             return None
         word = _WORD.match(self.text, self.at)
         name = word[0].casefold() if word else ""
         if leading:
-            return self.command(depth, leading)
+            return self.parse_command(depth, leading)
         if name == "if" or name.startswith("if/"):
             self.at += 2
-            return self.condition(depth)
+            return self.parse_condition(depth)
         if name == "for":
-            return self.loop(depth)
+            return self.parse_loop(depth)
         if name == "rem":
             end = self.text.find("\n", self.at)
             self.at = len(self.text) if end < 0 else end
             return Command("rem")
-        return self.command(depth, leading)
+        return self.parse_command(depth, leading)
 
-    def block(self, depth: int, leading: list[Redirection]) -> Node:
+    def parse_block(self, depth: int, leading: list[Redirection]) -> Node:
         self.at += 1
-        inside = self.sequence(depth + 1)
+        inside = self.parse_sequence(depth + 1)
         self.skip(_DELIMITERS + "\n")
-        if not self.looking_at(")"):
+        if not self.is_at(")"):
             if self.at >= len(self.text):
                 raise Incomplete
-            raise BatchSyntaxError(f"{self.rest_word()} was unexpected at this time.")
+            raise BatchSyntaxError(f"{self.peek_word()} was unexpected at this time.")
         self.at += 1
-        redirections = leading + self.redirections()
+        redirections = leading + self.parse_redirections()
         statements = (inside,) if inside is not None else ()
         return Block(statements, tuple(redirections))
 
-    def redirections(self) -> list[Redirection]:
-        """The redirections at the place, in front of a command or behind a block."""
-        found: list[Redirection] = []
+    def parse_redirections(self) -> list[Redirection]:
+        """Parse the redirections at the current position, before a command or after a block."""
+        redirections: list[Redirection] = []
         while True:
             self.skip(" \t")
-            redirection = self.redirection(self.at)
+            redirection = self.parse_redirection(self.at)
             if redirection is None:
-                return found
-            found.append(redirection)
+                return redirections
+            redirections.append(redirection)
 
-    def command(self, depth: int, leading: list[Redirection]) -> Node | None:
+    def parse_command(self, depth: int, leading: list[Redirection]) -> Node | None:
         text, start = self.text, self.at
         pieces: list[str] = []
         redirections = list(leading)
@@ -251,7 +256,7 @@ class _Parser:
                 break
             letter = special[0]
             if letter == '"':
-                close = closing(text, stop)
+                close = find_quote_end(text, stop)
                 pieces.append(text[stop:close])
                 self.at = close
             elif letter == "^":
@@ -265,42 +270,42 @@ class _Parser:
                 handle = before[-1:] if before[-1:].isdigit() and (len(before) == 1 or before[-2] in _DELIMITERS) else ""
                 pieces = [before[: len(before) - len(handle)]]
                 self.at = stop - len(handle)
-                found = self.redirection(self.at)
-                if found is None:
+                redirection = self.parse_redirection(self.at)
+                if redirection is None:
                     raise BatchSyntaxError(f"{letter} was unexpected at this time.")
-                redirections.append(found)
+                redirections.append(redirection)
             else:
                 pieces.append(letter)
                 self.at += 1
         whole = "".join(pieces)
         if not whole.strip(_DELIMITERS) and not redirections:
             if self.at < len(text) and self.at == start:
-                raise BatchSyntaxError(f"{self.rest_word()} was unexpected at this time.")
+                raise BatchSyntaxError(f"{self.peek_word()} was unexpected at this time.")
             return None
         return Command(whole, tuple(redirections))
 
-    def redirection(self, at: int) -> Redirection | None:
-        """A redirection at the place, if there is one."""
-        found = _REDIRECTION.match(self.text, at)
-        if found is None:
+    def parse_redirection(self, at: int) -> Redirection | None:
+        """Parse a redirection at a position, or return None."""
+        match = _REDIRECTION.match(self.text, at)
+        if match is None:
             return None
-        self.at = found.end()
-        handle = int(found[1]) if found[1] else (0 if found[2] == "<" else 1)
-        if found[3]:
-            return Redirection(handle, "&", found[3][1:])
-        target = self.token()
+        self.at = match.end()
+        handle = int(match[1]) if match[1] else (0 if match[2] == "<" else 1)
+        if match[3]:
+            return Redirection(handle, "&", match[3][1:])
+        target = self.parse_token()
         if not target:
             raise BatchSyntaxError("The syntax of the command is incorrect.")
-        return Redirection(handle, found[2], target.replace('"', ""))  # type: ignore[arg-type]
+        return Redirection(handle, match[2], target.replace('"', ""))  # type: ignore[arg-type]
 
-    def token(self, stops: str = _DELIMITERS + "&|<>()\n") -> str:
-        """The text up to a delimiter outside quotes."""
+    def parse_token(self, stops: str = _DELIMITERS + "&|<>()\n") -> str:
+        """Return the text up to a delimiter outside quotes."""
         text, start = self.text, self.at
         while self.at < len(text) and text[self.at] not in stops:
-            self.at = closing(text, self.at) if text[self.at] == '"' else self.at + 1
+            self.at = find_quote_end(text, self.at) if text[self.at] == '"' else self.at + 1
         return text[start : self.at]
 
-    def condition(self, depth: int) -> Node:
+    def parse_condition(self, depth: int) -> Node:
         ignore_case = negated = False
         while True:
             self.skip(_DELIMITERS)
@@ -316,25 +321,25 @@ class _Parser:
         if name in ("exist", "defined", "errorlevel"):
             self.at += len(name)
             self.skip(_DELIMITERS)
-            test, left, right = name, "", self.token(_DELIMITERS + "&|<>\n")
+            test, left, right = name, "", self.parse_token(_DELIMITERS + "&|<>\n")
         else:
-            test, left, right = self.comparison(depth)
+            test, left, right = self.parse_comparison(depth)
         self.skip(_DELIMITERS)
-        then = self.body(depth)
+        then = self.parse_body(depth)
         self.skip(" \t")
         word = _WORD.match(self.text, self.at)
         otherwise = None
         if word and word[0].casefold() == "else":
             self.at += 4
             self.skip(_DELIMITERS)
-            otherwise = self.body(depth)
+            otherwise = self.parse_body(depth)
         return If(test, left, right, negated, ignore_case, then, otherwise)
 
-    def comparison(self, depth: int) -> tuple[str, str, str]:
+    def parse_comparison(self, depth: int) -> tuple[str, str, str]:
         stops = _DELIMITERS + "&|<>\n" + (")" if depth else "")
-        left = self.token(stops)
+        left = self.parse_token(stops)
         self.skip(" \t")
-        if self.looking_at("=="):
+        if self.is_at("=="):
             self.at += 2
             self.skip(_DELIMITERS)
             test = "=="
@@ -343,30 +348,30 @@ class _Parser:
             word = _WORD.match(self.text, self.at)
             test = word[0].upper() if word else ""
             if test not in COMPARISONS:
-                raise BatchSyntaxError(f"{self.rest_word()} was unexpected at this time.")
+                raise BatchSyntaxError(f"{self.peek_word()} was unexpected at this time.")
             self.at += 3
             self.skip(_DELIMITERS)
-        right = self.token(stops)
+        right = self.parse_token(stops)
         if not left or not right:
-            raise BatchSyntaxError(f"{self.rest_word() or '=='} was unexpected at this time.")
+            raise BatchSyntaxError(f"{self.peek_word() or '=='} was unexpected at this time.")
         return test, left, right
 
-    def loop(self, depth: int) -> Node:
+    def parse_loop(self, depth: int) -> Node:
         head = _FOR.match(self.text, self.at)
         if head is None:
             raise BatchSyntaxError("The syntax of the command is incorrect.")
         self.at = head.end()
         kind = (head["kind"] or "").casefold()
         options = ""
-        if kind in ("f", "r") and not self.looking_at("%"):
-            options = self.token(_DELIMITERS).replace('"', "")
+        if kind in ("f", "r") and not self.is_at("%"):
+            options = self.parse_token(_DELIMITERS).replace('"', "")
             self.skip(_DELIMITERS)
         variable = _VARIABLE.match(self.text, self.at)
         if variable is None:
-            raise BatchSyntaxError(f"{self.rest_word()} was unexpected at this time.")
+            raise BatchSyntaxError(f"{self.peek_word()} was unexpected at this time.")
         self.at = start = variable.end()
         while self.at < len(self.text) and self.text[self.at] != ")":
-            self.at = closing(self.text, self.at) if self.text[self.at] == '"' else self.at + 1
+            self.at = find_quote_end(self.text, self.at) if self.text[self.at] == '"' else self.at + 1
         if self.at >= len(self.text):
             raise Incomplete
         items = self.text[start : self.at]
@@ -374,14 +379,14 @@ class _Parser:
         self.skip(_DELIMITERS)
         word = _WORD.match(self.text, self.at)
         if word is None or word[0].casefold() != "do":
-            raise BatchSyntaxError(f"{self.rest_word()} was unexpected at this time.")
+            raise BatchSyntaxError(f"{self.peek_word()} was unexpected at this time.")
         self.at += 2
         self.skip(_DELIMITERS)
-        return For(kind, options, variable[1], items, self.body(depth))
+        return For(kind, options, variable[1], items, self.parse_body(depth))
 
 
-def closing(text: str, quote: int) -> int:
-    """The place behind the quote that closes the one at `quote`; a line's end closes it too."""
+def find_quote_end(text: str, quote: int) -> int:
+    """Return the index after the quote that closes the one at `quote`; the end of the line closes it too."""
     close = text.find('"', quote + 1)
     end = text.find("\n", quote + 1)
     end = len(text) if end < 0 else end

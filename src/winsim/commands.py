@@ -2,24 +2,21 @@
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from winsim.arithmetic import evaluate
-from winsim.filesystem import READ, Entry, FileError, Junction, SimulatedDirectory, SimulatedFile, listed
-
-if TYPE_CHECKING:
-    from winsim.interpreter import Shell
+from winsim.filesystem import READ, Entry, FileError, Junction, SimulatedDirectory, SimulatedFile, list_entries
+from winsim.shell import ShellState
 
 _WORD = re.compile(r'(?:"[^"]*"?|[^\s,;="/])+|/[^\s,;="/]*')
 
 
-def _words(rest: str) -> tuple[list[str], set[str]]:
-    """The arguments, and the switches in lower case without their slash."""
+def _split_arguments(rest: str) -> tuple[list[str], set[str]]:
+    """Return the arguments, and the switches in lower case without their slash."""
     words = _WORD.findall(rest)
     return [w for w in words if not w.startswith("/")], {w[1:].casefold() for w in words if w.startswith("/")}
 
 
-def _echo(shell: "Shell", rest: str) -> int:
+def _run_echo(shell: ShellState, rest: str) -> int:
     word = rest.strip().casefold()
     if word in ("on", "off") and rest[:1].isspace():
         return 0
@@ -30,7 +27,7 @@ def _echo(shell: "Shell", rest: str) -> int:
     return 0
 
 
-def _set(shell: "Shell", rest: str) -> int:
+def _run_set(shell: ShellState, rest: str) -> int:
     text = rest.strip()
     switch = text[:2].casefold()
     if switch == "/a":
@@ -45,34 +42,36 @@ def _set(shell: "Shell", rest: str) -> int:
     name, equals, value = text.partition("=")
     if equals:
         if not name:
-            shell.error("The syntax of the command is incorrect.")
+            shell.write_error("The syntax of the command is incorrect.")
             return 1
         missing = not value and shell.variables.get(name) is None
         shell.variables.set(name, value)
         return int(missing)
-    found = [
-        f"{present}={value}" for present, value in shell.variables.items() if present.upper().startswith(name.strip().upper())
+    lines = [
+        f"{present}={value}"
+        for present, value in shell.variables.iter_items()
+        if present.upper().startswith(name.strip().upper())
     ]
-    if not found:
-        shell.error(f"Environment variable {name.strip()} not defined")
+    if not lines:
+        shell.write_error(f"Environment variable {name.strip()} not defined")
         return 1
-    shell.write("".join(line + "\r\n" for line in found))
+    shell.write("".join(line + "\r\n" for line in lines))
     return 0
 
 
-def _set_number(shell: "Shell", text: str) -> int:
+def _set_number(shell: ShellState, text: str) -> int:
     try:
         evaluate(text.replace('"', ""), shell.lookup, shell.variables.set)
     except ZeroDivisionError:
-        shell.error("Divide by zero error.")
+        shell.write_error("Divide by zero error.")
         return 1073750993
     except ValueError:
-        shell.error("Missing operand.")
+        shell.write_error("Missing operand.")
         return 1073750989
     return 0
 
 
-def _prompt(shell: "Shell", text: str) -> int:
+def _prompt(shell: ShellState, text: str) -> int:
     name, _, prompt = text.strip('"').partition("=")
     shell.write(prompt.strip('"'))
     line, _, rest = shell.streams.input.partition(b"\n")
@@ -83,24 +82,24 @@ def _prompt(shell: "Shell", text: str) -> int:
     return int(not answer)
 
 
-def _make_directory(shell: "Shell", rest: str) -> int:
-    words, _ = _words(rest)
+def _make_directory(shell: ShellState, rest: str) -> int:
+    words, _ = _split_arguments(rest)
     code = 0
     for word in words:
-        path = shell.path(word)
+        path = shell.resolve_path(word)
         if shell.host.files.exists(path):
-            shell.error(f"A subdirectory or file {word.replace(chr(34), '')} already exists.")
+            shell.write_error(f"A subdirectory or file {word.replace(chr(34), '')} already exists.")
             code = 1
         else:
             shell.host.files.make_directories(path)
     return code
 
 
-def _remove_directory(shell: "Shell", rest: str) -> int:
-    words, switches = _words(rest)
+def _remove_directory(shell: ShellState, rest: str) -> int:
+    words, switches = _split_arguments(rest)
     files = shell.host.files
     for word in words:
-        entry = files.entry(shell.path(word))
+        entry = files.find_entry(shell.resolve_path(word))
         if entry is None:
             raise FileError(2)
         if isinstance(entry, SimulatedFile):
@@ -109,7 +108,7 @@ def _remove_directory(shell: "Shell", rest: str) -> int:
             files.remove(entry)
             continue
         # whether a link that is named itself is followed depends on who is asked: the worse of the two
-        tree = files.find(shell.path(word)) if isinstance(entry, Junction) else entry
+        tree = files.find(shell.resolve_path(word)) if isinstance(entry, Junction) else entry
         if isinstance(tree, SimulatedDirectory):
             files.remove_tree(tree)
         if entry.parent is not None:
@@ -117,40 +116,40 @@ def _remove_directory(shell: "Shell", rest: str) -> int:
     return 0
 
 
-def _delete(shell: "Shell", rest: str) -> int:
-    words, _ = _words(rest)
+def _delete(shell: ShellState, rest: str) -> int:
+    words, _ = _split_arguments(rest)
     files = shell.host.files
     for word in words:
-        path = shell.path(word)
-        found = files.matching(path)
-        if len(found) == 1 and isinstance(found[0][1], SimulatedDirectory):
-            found = [(f"{path}\\{node.name}", node) for node in listed(found[0][1])]
-        if not found:
-            shell.error(f"Could Not Find {path}")
-        for place, node in found:
+        path = shell.resolve_path(word)
+        entries = files.list_matching(path)
+        if len(entries) == 1 and isinstance(entries[0][1], SimulatedDirectory):
+            entries = [(f"{path}\\{node.name}", node) for node in list_entries(entries[0][1])]
+        if not entries:
+            shell.write_error(f"Could Not Find {path}")
+        for place, node in entries:
             if isinstance(node, SimulatedFile):
                 try:
                     files.remove(node)
                 except FileError as failure:
-                    shell.error(f"{place}\r\n{failure}")
+                    shell.write_error(f"{place}\r\n{failure}")
     return 0
 
 
-def _move(shell: "Shell", rest: str) -> int:
-    words, switches = _words(rest)
+def _move(shell: ShellState, rest: str) -> int:
+    words, switches = _split_arguments(rest)
     files = shell.host.files
     if len(words) != 2:
-        shell.error("The syntax of the command is incorrect.")
+        shell.write_error("The syntax of the command is incorrect.")
         return 1
-    source, target = shell.path(words[0]), shell.path(words[1])
-    node = files.entry(source)
+    source, target = shell.resolve_path(words[0]), shell.resolve_path(words[1])
+    node = files.find_entry(source)
     if node is None:
         raise FileError(2)
-    there = files.find(target)
-    if isinstance(there, SimulatedDirectory) and there is not node:
+    existing = files.find(target)
+    if isinstance(existing, SimulatedDirectory) and existing is not node:
         target = f"{target}\\{node.name}"
-        there = files.find(target)
-    if there is not None and there is not node and "y" not in switches and shell.frame is None:
+        existing = files.find(target)
+    if existing is not None and existing is not node and "y" not in switches and not shell.in_batch_file:
         raise FileError(183)
     try:
         files.rename(node, target, replace=True)
@@ -161,13 +160,13 @@ def _move(shell: "Shell", rest: str) -> int:
     return 0
 
 
-def _rename(shell: "Shell", rest: str) -> int:
-    words, _ = _words(rest)
+def _rename(shell: ShellState, rest: str) -> int:
+    words, _ = _split_arguments(rest)
     if len(words) != 2 or any(letter in words[1] for letter in "\\/:*?"):
-        shell.error("The syntax of the command is incorrect.")
+        shell.write_error("The syntax of the command is incorrect.")
         return 1
-    path = shell.path(words[0])
-    node = shell.host.files.entry(path)
+    path = shell.resolve_path(words[0])
+    node = shell.host.files.find_entry(path)
     if node is None:
         raise FileError(2)
     target = f"{path.rpartition(chr(92))[0]}\\{words[1].replace(chr(34), '')}"
@@ -176,23 +175,23 @@ def _rename(shell: "Shell", rest: str) -> int:
     except FileError as failure:
         if failure.code != 183:
             raise
-        shell.error("A duplicate file name exists, or the file\r\ncannot be found.")
+        shell.write_error("A duplicate file name exists, or the file\r\ncannot be found.")
         return 1
     return 0
 
 
-def _copy(shell: "Shell", rest: str) -> int:
-    words, switches = _words(re.sub(r"\s*\+\s*", "+", rest))
+def _copy(shell: ShellState, rest: str) -> int:
+    words, switches = _split_arguments(re.sub(r"\s*\+\s*", "+", rest))
     if not 1 <= len(words) <= 2:
-        shell.error("The syntax of the command is incorrect.")
+        shell.write_error("The syntax of the command is incorrect.")
         return 1
     files = shell.host.files
-    sources = [shell.path(word) for word in re.findall(r'(?:"[^"]*"|[^+"])+', words[0])]
-    found: list[Entry] = [node for source in sources for _, node in files.matching(source)]
-    present = [node for node in found if isinstance(node, SimulatedFile)]
+    sources = [shell.resolve_path(word) for word in re.findall(r'(?:"[^"]*"|[^+"])+', words[0])]
+    entries: list[Entry] = [node for source in sources for _, node in files.list_matching(source)]
+    present = [node for node in entries if isinstance(node, SimulatedFile)]
     if not present:
         raise FileError(2)
-    target = shell.path(words[1]) if len(words) == 2 else shell.path(present[0].name)
+    target = shell.resolve_path(words[1]) if len(words) == 2 else shell.resolve_path(present[0].name)
     if len(sources) == 1:
         for file in present:
             place = f"{target}\\{file.name}" if isinstance(files.find(target), SimulatedDirectory) else target
@@ -209,7 +208,7 @@ def _copy(shell: "Shell", rest: str) -> int:
     return 0
 
 
-def _write(shell: "Shell", path: str, data: bytes) -> None:
+def _write(shell: ShellState, path: str, data: bytes) -> None:
     handle = shell.host.files.open(path, truncate=True, share=READ)
     try:
         handle.write(data)
@@ -217,60 +216,62 @@ def _write(shell: "Shell", path: str, data: bytes) -> None:
         handle.close()
 
 
-def _type(shell: "Shell", rest: str) -> int:
-    words, _ = _words(rest)
+def _run_type(shell: ShellState, rest: str) -> int:
+    words, _ = _split_arguments(rest)
     for word in words:
-        data = shell.host.files.read(shell.path(word))
+        data = shell.host.files.read(shell.resolve_path(word))
         if data.startswith(b"\xff\xfe"):
             data = data[2 : len(data) & ~1].decode("utf-16-le", "replace").encode("cp437", "replace")
         shell.streams.out.write(data)
     return 0
 
 
-def _change_directory(shell: "Shell", rest: str) -> int:
+def _change_directory(shell: ShellState, rest: str) -> int:
     path = re.sub(r"^\s*/d\b", "", rest, flags=re.IGNORECASE).strip().replace('"', "")
     if not path:
         shell.write(shell.cwd + "\r\n")
         return 0
     try:
-        shell.change_directory(shell.path(path))
+        shell.change_directory(shell.resolve_path(path))
     except FileError as failure:
         raise FileError(3) if failure.code == 2 else failure from None
     return 0
 
 
-def _list(shell: "Shell", rest: str) -> int:
-    words, switches = _words(rest)
+def _list(shell: ShellState, rest: str) -> int:
+    words, switches = _split_arguments(rest)
     if "b" not in switches:
-        shell.error("dir without /b is not simulated.")
+        shell.write_error("dir without /b is not simulated.")
         return 1
-    path = shell.path(words[0]) if words else shell.cwd
+    path = shell.resolve_path(words[0]) if words else shell.cwd
     node = shell.host.files.find(path)
-    found = (
-        listed(node) if isinstance(node, SimulatedDirectory) else [present for _, present in shell.host.files.matching(path)]
+    entries = (
+        list_entries(node)
+        if isinstance(node, SimulatedDirectory)
+        else [present for _, present in shell.host.files.list_matching(path)]
     )
     if "ad" in switches:
-        found = [present for present in found if isinstance(present, SimulatedDirectory)]
+        entries = [present for present in entries if isinstance(present, SimulatedDirectory)]
     if "a-d" in switches:
-        found = [present for present in found if isinstance(present, SimulatedFile)]
-    if not found:
+        entries = [present for present in entries if isinstance(present, SimulatedFile)]
+    if not entries:
         raise FileError(2)
-    shell.write("".join(present.name + "\r\n" for present in found))
+    shell.write("".join(present.name + "\r\n" for present in entries))
     return 0
 
 
-def _version(shell: "Shell", rest: str) -> int:
+def _run_ver(shell: ShellState, rest: str) -> int:
     shell.write(f"\r\nMicrosoft Windows [Version 10.0.{shell.host.edition.build}]\r\n")
     return 0
 
 
-def _nothing(shell: "Shell", rest: str) -> int:
+def _ignore_command(shell: ShellState, rest: str) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[["Shell", str], int]] = {
-    "echo": _echo,
-    "set": _set,
+COMMANDS: dict[str, Callable[[ShellState, str], int]] = {
+    "echo": _run_echo,
+    "set": _run_set,
     "md": _make_directory,
     "mkdir": _make_directory,
     "rd": _remove_directory,
@@ -281,13 +282,13 @@ COMMANDS: dict[str, Callable[["Shell", str], int]] = {
     "ren": _rename,
     "rename": _rename,
     "copy": _copy,
-    "type": _type,
+    "type": _run_type,
     "cd": _change_directory,
     "chdir": _change_directory,
     "dir": _list,
-    "rem": _nothing,
-    "title": _nothing,
-    "ver": _version,
+    "rem": _ignore_command,
+    "title": _ignore_command,
+    "ver": _run_ver,
 }
 
 # which commands set ERRORLEVEL to 0 when they succeed, in a .cmd file, and which leave it alone when they fail

@@ -64,6 +64,7 @@ _JAPANESE = {
     "command completed successfully": "コマンドは正常に完了しました",
 }
 _TEXTS: Mapping[Language, Mapping[str, str]] = {"English": {}, "German": _GERMAN, "Japanese": _JAPANESE}
+_LANGUAGES: Mapping[Language, str] = {"English": "0409", "German": "0407", "Japanese": "0411"}
 _CODE_PAGES: Mapping[Language, str] = {"English": "cp437", "German": "cp850", "Japanese": "cp932"}
 
 
@@ -79,8 +80,13 @@ class Edition(msgspec.Struct, frozen=True):
     domain: str = ""
     openssh: str = "9.5"
 
-    def said(self, text: str) -> bytes:
-        """What a program says, in the language and its code page."""
+    @property
+    def language_id(self) -> str:
+        """The LANGID of the language, in hex (Microsoft Learn, "Available languages for Windows")."""
+        return _LANGUAGES[self.language]
+
+    def encode_message(self, text: str) -> bytes:
+        """Translate a program's output to the edition's language and encode it in its code page."""
         for english, other in _TEXTS[self.language].items():
             text = text.replace(english, other)
         return text.encode(_CODE_PAGES[self.language], "replace")

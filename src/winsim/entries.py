@@ -87,60 +87,63 @@ Node = SimulatedFile | SimulatedDirectory
 
 
 def require_shared(file: SimulatedFile, opened: int, share: int) -> None:
-    """Whether a file can be opened beside those that have it open. Raises FileError(32)."""
+    """Raise FileError(32) if an open handle of the file does not allow this access."""
     if any(opened & ~theirs or others & ~share for others, theirs in file.opens):
         raise FileError(32)
 
 
-def listed(directory: SimulatedDirectory) -> list[Entry]:
-    """The entries in the order of NTFS: by name, without case."""
+def list_entries(directory: SimulatedDirectory) -> list[Entry]:
+    """Return the entries in the order of NTFS: by name, without case."""
     return [directory.entries[name] for name in sorted(directory.entries)]
 
 
-def files(directory: SimulatedDirectory, path: str = "C:") -> Iterator[tuple[str, SimulatedFile]]:
-    """Every file below, with its path."""
-    for node in listed(directory):
+def iter_files(directory: SimulatedDirectory, path: str = "C:") -> Iterator[tuple[str, SimulatedFile]]:
+    """Yield every file below a directory, with its path."""
+    for node in list_entries(directory):
         place = f"{path}\\{node.name}"
         if isinstance(node, SimulatedDirectory):
-            yield from files(node, place)
+            yield from iter_files(node, place)
         elif isinstance(node, SimulatedFile):
             yield place, node
 
 
 @lru_cache(maxsize=4096)
-def parts(path: str) -> tuple[str, ...]:
-    """The names of a path below C:\\, `.` and `..` resolved, blanks and dots at the end of a name dropped as Win32 does."""
+def split_path(path: str) -> tuple[str, ...]:
+    r"""Split a path below C:\ into names. Raises FileError(3) for another drive.
+
+    Resolves `.` and `..` and drops spaces and dots at the end of a name, as Win32 does.
+    """
     plain = path.replace("/", "\\")
     if plain[1:2] == ":":
         if plain[0] not in "cC":
             raise FileError(3)
         plain = plain[2:]
-    found: list[str] = []
+    names: list[str] = []
     for part in plain.split("\\"):
         if part == "..":
-            del found[-1:]
+            del names[-1:]
         elif part != "." and (kept := part.rstrip(". ")):
-            found.append(kept)
-    return tuple(found)
+            names.append(kept)
+    return tuple(names)
 
 
 @lru_cache(maxsize=256)
-def pattern(wildcard: str) -> Pattern[str]:
-    """The names that a last part with `*` and `?` fits."""
+def build_pattern(wildcard: str) -> Pattern[str]:
+    """Build a regular expression from a file name with `*` and `?`."""
     return compile_pattern(translate("*" if wildcard == "*.*" else wildcard.replace("[", "[[]")), IGNORECASE)
 
 
-def in_use(directory: SimulatedDirectory) -> bool:
-    """Whether something has the directory, or anything below it, open."""
+def is_in_use(directory: SimulatedDirectory) -> bool:
+    """Return True if the directory, or anything below it, is open."""
     return bool(directory.holds) or any(
-        in_use(node) if isinstance(node, SimulatedDirectory) else node.holds for node in directory.entries.values()
+        is_in_use(node) if isinstance(node, SimulatedDirectory) else node.holds for node in directory.entries.values()
     )
 
 
-def inherit(entry: Entry) -> None:
-    """Gives what lies below the access list that it inherits from here."""
+def propagate_acl(entry: Entry) -> None:
+    """Update the inherited entries of everything below an entry."""
     for below in entry.entries.values() if isinstance(entry, SimulatedDirectory) else ():
         if not below.protected:
-            inherited = access.inherited(entry.acl, below.owner, directory=not isinstance(below, SimulatedFile))
-            below.acl = (*access.explicit(below.acl), *inherited)
-            inherit(below)
+            inherited = access.compute_inherited(entry.acl, below.owner, directory=not isinstance(below, SimulatedFile))
+            below.acl = (*access.select_explicit(below.acl), *inherited)
+            propagate_acl(below)

@@ -21,12 +21,12 @@ class BatchVariables:
         self._items: dict[str, tuple[str, str]] = {name.upper(): (name, value) for name, value in (items or {}).items()}
 
     def get(self, name: str) -> str | None:
-        """The value of a variable, or None."""
+        """Return the value of a variable, or None."""
         present = self._items.get(name.upper())
         return present[1] if present else None
 
     def set(self, name: str, value: str) -> None:
-        """Sets a variable; an empty value removes it, as in Windows."""
+        """Set a variable; an empty value removes it, as in Windows."""
         folded = name.upper()
         if value:
             present = self._items.get(folded)
@@ -35,98 +35,101 @@ class BatchVariables:
             self._items.pop(folded, None)
 
     def copy(self) -> "BatchVariables":
-        """The same variables, for a process that is started."""
+        """Return a copy of the variables, for a child process."""
         made = BatchVariables()
         made._items = self._items.copy()
         return made
 
-    def items(self) -> Iterator[tuple[str, str]]:
-        """Names and values by name, as `set` lists them."""
+    def iter_items(self) -> Iterator[tuple[str, str]]:
+        """Yield names and values sorted by name, as `set` lists them."""
         for folded in sorted(self._items):
             yield self._items[folded]
 
 
-def percent(
+def expand_percent(
     text: str, lookup: Callable[[str], str | None], arguments: Sequence[str] | None, files: FileSystem, cwd: str
 ) -> str:
-    """A line with its `%…` expanded; `arguments` are those of the batch file, %0 first, None at a prompt."""
+    """Expand the `%…` of a line.
+
+    `arguments` are those of the batch file, %0 first; None at a prompt.
+    """
     if "%" not in text:
         return text
 
-    def replace(found: re.Match[str]) -> str:
-        if found[1]:
+    def replace(match: re.Match[str]) -> str:
+        if match[1]:
             return "%" if arguments is not None else "%%"
-        if found[2] and arguments is not None:
+        if match[2] and arguments is not None:
             return " ".join(arguments[1:])
-        if found[4] and arguments is not None:
-            number = int(found[4])
+        if match[4] and arguments is not None:
+            number = int(match[4])
             value = arguments[number] if number < len(arguments) else ""
-            return value if found[3] is None else modified(value, found[3], files, cwd)
-        if found[5]:
-            present = lookup(found[5])
+            return value if match[3] is None else apply_modifiers(value, match[3], files, cwd)
+        if match[5]:
+            present = lookup(match[5])
             if present is not None:
-                return _edited(present, found[6])
-            return "" if arguments is not None else found[0]
-        return "" if arguments is not None else found[0]
+                return _apply_edit(present, match[6])
+            return "" if arguments is not None else match[0]
+        return "" if arguments is not None else match[0]
 
     return _PERCENT.sub(replace, text)
 
 
-def delayed(text: str, lookup: Callable[[str], str | None]) -> str:
-    """A text with its `!x!` expanded; carets are taken off where a `!` is in it."""
+def expand_delayed(text: str, lookup: Callable[[str], str | None]) -> str:
+    """Expand the `!x!` of a string; carets are removed if it contains a `!`."""
     if "!" not in text:
         return text
 
-    def replace(found: re.Match[str]) -> str:
-        if found[1]:
-            return found[1]
-        return _edited(lookup(found[2]) or "", found[3]) if found[2] else ""
+    def replace(match: re.Match[str]) -> str:
+        if match[1]:
+            return match[1]
+        return _apply_edit(lookup(match[2]) or "", match[3]) if match[2] else ""
 
     return _DELAYED.sub(replace, text)
 
 
-def loop(text: str, variables: Mapping[str, str], files: FileSystem, cwd: str) -> str:
-    """A text with the variables of the `for` loops around it; letters are told apart by case."""
+def expand_loop_variables(text: str, variables: Mapping[str, str], files: FileSystem, cwd: str) -> str:
+    """Expand the variables of the enclosing `for` loops; their letters are case-sensitive."""
     if "%" not in text:
         return text
 
-    def replace(found: re.Match[str]) -> str:
-        value = variables.get(found[2])
+    def replace(match: re.Match[str]) -> str:
+        value = variables.get(match[2])
         if value is None:
-            return found[0]
-        return value if found[1] is None else modified(value, found[1], files, cwd)
+            return match[0]
+        return value if match[1] is None else apply_modifiers(value, match[1], files, cwd)
 
     return _LOOP.sub(replace, text)
 
 
-def modified(value: str, modifiers: str, files: FileSystem, cwd: str) -> str:
-    """`%~…1`: quotes off, and of the path the parts that are asked for (`call /?`)."""
+def apply_modifiers(value: str, modifiers: str, files: FileSystem, cwd: str) -> str:
+    """Apply the modifiers of `%~…1`: remove quotes, and select parts of the path (`call /?`)."""
     value = value.removeprefix('"').removesuffix('"')
     letters = modifiers.casefold()
     if not letters:
         return value
-    full = absolute(value, cwd)
+    full = resolve_path(value, cwd)
     head, _, last = full.rpartition("\\")
     stem, dot, extension = last.rpartition(".")
     stem, suffix = (stem, dot + extension) if dot else (last, "")
     if "f" in letters:
         return full
     pieces = {"d": full[:2], "p": head[2:] + "\\", "n": stem, "x": suffix}
-    found = "".join(pieces[letter] for letter in "dpnx" if letter in letters)
+    result = "".join(pieces[letter] for letter in "dpnx" if letter in letters)
     if "z" in letters:
         node = files.find(full)
         size = "" if node is None else "0" if isinstance(node, SimulatedDirectory) else str(len(node.data))
-        found = f"{size} {found}".strip()
+        result = f"{size} {result}".strip()
     if "t" in letters:
         node = files.find(full)
         # in the host's own format, to the minute
         changed = "" if node is None else datetime.fromtimestamp(node.modified, UTC).strftime("%m/%d/%Y %I:%M %p")
-        found = f"{changed} {found}".strip()
-    return found
+        result = f"{changed} {result}".strip()
+    return result
 
 
-def absolute(path: str, cwd: str) -> str:
-    """A path in full, as a process in `cwd` means it."""
+def resolve_path(path: str, cwd: str) -> str:
+    """Return the absolute path of a path relative to `cwd`."""
     plain = path.replace("/", "\\")
     if plain[1:2] == ":":
         return plain if plain[2:3] == "\\" else f"{cwd.rstrip(chr(92))}\\{plain[2:]}".rstrip("\\")
@@ -135,8 +138,8 @@ def absolute(path: str, cwd: str) -> str:
     return f"{cwd.rstrip(chr(92))}\\{plain}"
 
 
-def _edited(value: str, edit: str | None) -> str:
-    """`%x:~1,2%` and `%x:a=b%` (`set /?`)."""
+def _apply_edit(value: str, edit: str | None) -> str:
+    """Apply the edit of `%x:~1,2%` or `%x:a=b%` (`set /?`)."""
     if not edit:
         return value
     if part := _SLICE.fullmatch(edit):

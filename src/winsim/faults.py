@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from transom.windows.registry.names import within
+from transom.windows.registry.names import is_within
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -38,27 +38,27 @@ class Faults:
         self.refuses = False
         """Whether connections are closed as soon as they are made."""
 
-    def arm(self, fault: Fault) -> None:
-        """Orders a fault."""
+    def schedule_fault(self, fault: Fault) -> None:
+        """Schedule a fault."""
         self.ordered = fault
 
-    def disarm(self) -> None:
-        """Takes back what was ordered."""
+    def cancel_fault(self) -> None:
+        """Cancel the scheduled fault."""
         self.ordered = None
 
-    def take(self, number: int) -> Fault | None:
-        """The ordered fault if it is for this request; it is then no longer ordered."""
+    def take_fault(self, number: int) -> Fault | None:
+        """Return and remove the scheduled fault if it is for this request, otherwise None."""
         fault = self.ordered
         if fault is None or fault.at != number:
             return None
         self.ordered = None
         return fault
 
-    def denies(self, path: str) -> bool:
-        """Whether a key is one that nobody may touch, or below one."""
-        return any(within(path, denied) for denied in self.denied)
+    def is_denied(self, path: str) -> bool:
+        """Return True if access to the key, or to a key above it, is denied."""
+        return any(is_within(path, denied) for denied in self.denied)
 
-    async def disk(self) -> None:
-        """Waits as long as a file operation takes."""
+    async def wait_for_disk(self) -> None:
+        """Wait for as long as a file operation takes."""
         if self.disk_delay:
             await asyncio.sleep(self.disk_delay)

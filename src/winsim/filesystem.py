@@ -16,13 +16,13 @@ from winsim.entries import (
     Node,
     SimulatedDirectory,
     SimulatedFile,
-    files,
-    in_use,
-    inherit,
-    listed,
-    parts,
-    pattern,
+    build_pattern,
+    is_in_use,
+    iter_files,
+    list_entries,
+    propagate_acl,
     require_shared,
+    split_path,
 )
 
 __all__ = [
@@ -36,10 +36,10 @@ __all__ = [
     "Node",
     "SimulatedDirectory",
     "SimulatedFile",
-    "files",
-    "listed",
-    "parts",
+    "iter_files",
+    "list_entries",
     "require_shared",
+    "split_path",
 ]
 
 _JUNCTIONS = 63  # that one path may go through (Microsoft: "Symbolic Link Effects on File Systems Functions")
@@ -66,17 +66,17 @@ class Handle:
         file.opens.append(self._rights)
 
     def write(self, data: bytes, offset: int | None = None) -> None:
-        """Writes at `offset`, at the end without one. Raises FileError(112) when the disk is full."""
+        """Write at `offset`, at the end without one. Raises FileError(112) when the disk is full."""
         content = self.file.data
         start = len(content) if offset is None else offset
         self._filesystem.claim(max(0, start + len(data) - len(content)))
         if start > len(content):
             content.extend(bytes(start - len(content)))
         content[start : start + len(data)] = data
-        self.changed()
+        self.mark_changed()
 
-    def changed(self) -> None:
-        """Notes that the content is another one."""
+    def mark_changed(self) -> None:
+        """Record that the content changed."""
         self._wrote = True
         self.file.version += 1
         self.file.modified = int(time())
@@ -86,7 +86,7 @@ class Handle:
         return bytes(self.file.data[offset : offset + size])
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Let go of the file."""
         if self._open:
             self._open = False
             self.file.holds -= 1
@@ -100,11 +100,11 @@ _ACTOR: ContextVar[str | None] = ContextVar("actor", default=None)
 
 
 class FileSystem:
-    """Paths are `C:\\…` or `C:/…`, in full; `\\…` is on C: too. Everything is in memory.
+    r"""A drive in memory. Paths are absolute, `C:\…` or `C:/…`; `\…` is on C: too.
 
-    An administrator may do everything. What an ordinary user may (`acting`) is what the access lists say, as long as they are
-    `enforced`: FileError(5) otherwise. That one can go through a directory without a right to it is as on Windows, where
-    everybody has the privilege to bypass traverse checking.
+    An administrator can do everything. The access lists define what an ordinary user (`act_as`) can do while `enforced` is
+    True; anything else raises FileError(5). A user can pass through a directory without a right to it, as on Windows, where
+    every user has the privilege to bypass traverse checking.
     """
 
     def __init__(self) -> None:
@@ -120,8 +120,8 @@ class FileSystem:
         """Who is told of each file that was written, as soon as it is closed."""
 
     @contextmanager
-    def acting(self, sid: str) -> Iterator[None]:
-        """Lets somebody else act for a while, who is no administrator; what others do meanwhile, they do as themselves."""
+    def act_as(self, sid: str) -> Iterator[None]:
+        """Act as an ordinary user until the block ends; other tasks keep their own user."""
         before = _ACTOR.set(sid)
         try:
             yield
@@ -135,49 +135,49 @@ class FileSystem:
 
     @property
     def sids(self) -> frozenset[str]:
-        """All that who acts is, as long as he is no administrator."""
+        """The SIDs of the acting user, if that is not an administrator."""
         return frozenset((self.actor, access.USERS, access.AUTHENTICATED, access.EVERYONE))
 
-    def may(self, entry: Entry, rights: int) -> bool:
-        """Whether who acts has these rights."""
+    def has_access(self, entry: Entry, rights: int) -> bool:
+        """Return True if the acting user has these rights."""
         if self.actor == ADMINISTRATORS or not self.enforced:
             return True
         return access.allows(entry.acl, entry.owner, self.sids, rights)
 
     def claim(self, size: int) -> None:
-        """Takes space on the disk. Raises FileError(112)."""
+        """Reserve space on the disk. Raises FileError(112)."""
         if self.free is not None and size:
             if size > self.free:
                 raise FileError(112)
             self.free -= size
 
     def find(self, path: str) -> Node | None:
-        """What is at `path`, or None; where a junction is there, what it leads to."""
-        entry = self.entry(path)
+        """Return the file or directory at `path`, or None; junctions are followed."""
+        entry = self.find_entry(path)
         for _ in range(_JUNCTIONS):
             if not isinstance(entry, Junction):
                 break
-            entry = self.entry(entry.target)
+            entry = self.find_entry(entry.target)
         return entry if isinstance(entry, Node) else None
 
-    def entry(self, path: str) -> Entry | None:
-        """What has this name, a junction as such, or None."""
+    def find_entry(self, path: str) -> Entry | None:
+        """Return the entry at `path`, or None; a junction is not followed."""
         entry: Entry = self.root
-        for part in parts(path):
+        for part in split_path(path):
             if isinstance(entry, Junction):
                 entry = self.find(entry.target) or entry
-            found = entry.entries.get(part.upper()) if isinstance(entry, SimulatedDirectory) else None
-            if found is None:
+            child = entry.entries.get(part.upper()) if isinstance(entry, SimulatedDirectory) else None
+            if child is None:
                 return None
-            entry = found
+            entry = child
         return entry
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a directory."""
+        """Return True if a file or directory exists at `path`."""
         return self.find(path) is not None
 
-    def directory(self, path: str) -> SimulatedDirectory:
-        """The directory at `path`. Raises FileError(3) or (267)."""
+    def get_directory(self, path: str) -> SimulatedDirectory:
+        """Return the directory at `path`. Raises FileError(3) or (267)."""
         node = self.find(path)
         if node is None:
             raise FileError(3)
@@ -185,8 +185,8 @@ class FileSystem:
             raise FileError(267)
         return node
 
-    def file(self, path: str) -> SimulatedFile:
-        """The file at `path`. Raises FileError(2), (3), or (5) for a directory."""
+    def get_file(self, path: str) -> SimulatedFile:
+        """Return the file at `path`. Raises FileError(2), (3), or (5) for a directory."""
         parent, name = self._place(path)
         node = parent.entries.get(name.upper())
         if node is None:
@@ -196,20 +196,23 @@ class FileSystem:
         return node
 
     def read(self, path: str) -> bytes:
-        """A file's content. Raises FileError(5) for who may not read it, (32) while it is open and not shared."""
-        file = self.file(path)
+        """Return the content of a file.
+
+        Raises FileError(5) if the acting user cannot read it, (32) while it is open and not shared.
+        """
+        file = self.get_file(path)
         self._require(file, access.READ_DATA)
         require_shared(file, READ, READ | WRITE)
         return bytes(file.data)
 
-    def names(self, path: str) -> list[str]:
-        """What is in a directory. Raises FileError(5) for who may not list it."""
-        directory = self.directory(path)
+    def list_names(self, path: str) -> list[str]:
+        """Return the names in a directory. Raises FileError(5) if the acting user cannot list it."""
+        directory = self.get_directory(path)
         self._require(directory, access.LIST)
-        return [entry.name for entry in listed(directory)]
+        return [entry.name for entry in list_entries(directory)]
 
     def write(self, path: str, data: bytes) -> SimulatedFile:
-        """Makes or replaces a file, its directories too; for setting a host up."""
+        """Create or replace a file and its parent directories, to set up a host."""
         self.make_directories(path.rpartition("\\")[0])
         handle = self.open(path, truncate=True, share=READ | WRITE)
         handle.write(data)
@@ -226,7 +229,7 @@ class FileSystem:
         new: bool = False,
         share: int = READ,
     ) -> Handle:
-        """Opens a file. `new`: it must not be there (80); `share`: as `Handle` says (32)."""
+        """Open a file. `new`: it must not exist (80); `share`: see `Handle` (32)."""
         parent, name = self._place(path)
         node = parent.entries.get(name.upper())
         if node is not None and not isinstance(node, SimulatedFile):
@@ -247,11 +250,11 @@ class FileSystem:
         if truncate:
             self._give_back(node)
             node.data = bytearray()
-            handle.changed()
+            handle.mark_changed()
         return handle
 
     def make_directory(self, path: str) -> SimulatedDirectory:
-        """Makes a directory, its parent being there. Raises FileError(183) when something is there, (3) without a parent."""
+        """Create a directory. Raises FileError(183) if the name exists, (3) if the parent does not."""
         parent, name = self._place(path)
         if name.upper() in parent.entries:
             raise FileError(183)
@@ -261,7 +264,7 @@ class FileSystem:
         return made
 
     def make_junction(self, path: str, target: str) -> Junction:
-        """Makes a directory's name that stands for another directory, as `mklink /j` does: who may make one may make this."""
+        """Create a junction to a directory, as `mklink /j` does; it needs the right to create directories."""
         parent, name = self._place(path)
         if name.upper() in parent.entries:
             raise FileError(183)
@@ -271,15 +274,18 @@ class FileSystem:
         return made
 
     def make_directories(self, path: str) -> None:
-        """Makes a directory and those above it, where they are not there."""
-        known = parts(path)
+        """Create a directory and its parents, if they do not exist."""
+        known = split_path(path)
         for depth in range(1, len(known) + 1):
             place = "C:\\" + "\\".join(known[:depth])
             if not self.exists(place):
                 self.make_directory(place)
 
     def remove(self, node: Entry) -> None:
-        """Removes a file, a junction, or a directory that is empty. Raises FileError(32) when it is in use, (145), (5)."""
+        """Remove a file, a junction or an empty directory.
+
+        Raises FileError(32) if it is in use, (145) for a directory that is not empty, (5).
+        """
         self._require_removable(node)
         if node.holds:
             raise FileError(32)
@@ -290,7 +296,7 @@ class FileSystem:
         self._unlink(node)
 
     def remove_tree(self, directory: SimulatedDirectory) -> None:
-        """Removes a directory with all in it, junctions without what they lead to; what is in use stays: FileError(32)."""
+        """Remove a directory and its content; junctions are not followed. Raises FileError(32) if something in use remains."""
         failed: FileError | None = None
         for node in list(directory.entries.values()):
             try:
@@ -302,26 +308,26 @@ class FileSystem:
         self.remove(directory)
 
     def rename(self, node: Entry, path: str, *, replace: bool = False) -> None:
-        """Moves a file or a directory, with its access list.
+        """Move a file or a directory, with its access list.
 
-        Raises FileError: 183 when the target is there and is not to be (or cannot be) replaced. 32 for a file in use, 5 for a
+        Raises FileError: 183 if the target exists and must not (or cannot) be replaced, 32 for a file in use, 5 for a
         directory in which something is in use.
         """
         parent, name = self._place(path)
-        there = parent.entries.get(name.upper())
+        existing = parent.entries.get(name.upper())
         self._require_removable(node)
         self._require(parent, access.ADD_FILE if isinstance(node, SimulatedFile) else access.ADD_SUBDIRECTORY)
-        if there is not None and there is not node:
-            if not replace or not isinstance(there, SimulatedFile):
+        if existing is not None and existing is not node:
+            if not replace or not isinstance(existing, SimulatedFile):
                 raise FileError(183)
-            if there.holds:
+            if existing.holds:
                 raise FileError(5)
         if isinstance(node, SimulatedFile) and node.holds:
             raise FileError(32)
-        if isinstance(node, SimulatedDirectory) and in_use(node):
+        if isinstance(node, SimulatedDirectory) and is_in_use(node):
             raise FileError(5)
-        if isinstance(there, SimulatedFile) and there is not node:
-            self.remove(there)
+        if isinstance(existing, SimulatedFile) and existing is not node:
+            self.remove(existing)
         self._unlink(node)
         node.name = name
         self._link(parent, node)
@@ -329,31 +335,31 @@ class FileSystem:
     def set_access(
         self, entry: Entry, *, owner: str | None = None, acl: Acl | None = None, protected: bool | None = None
     ) -> None:
-        """Gives something another owner, explicit entries, or another answer to inheritance; what lies below inherits anew.
+        """Set the owner, the explicit entries or the protection of an entry; everything below inherits again.
 
-        Of `acl` the explicit entries count. Raises FileError(5).
+        Only the explicit entries of `acl` are used. Raises FileError(5).
         """
         self._require(entry, access.WRITE_DAC if owner is None else access.WRITE_OWNER)
         entry.owner = owner if owner is not None else entry.owner
         entry.protected = protected if protected is not None else entry.protected
-        own = access.explicit(entry.acl if acl is None else acl)
-        entry.acl = own if entry.protected else (*own, *self._inherited(entry))
-        inherit(entry)
+        own = access.select_explicit(entry.acl if acl is None else acl)
+        entry.acl = own if entry.protected else (*own, *self._compute_inherited(entry))
+        propagate_acl(entry)
 
-    def matching(self, path: str) -> list[tuple[str, Entry]]:
-        """What a path whose last part may have `*` and `?` names, as (path, node), in the order of names."""
+    def list_matching(self, path: str) -> list[tuple[str, Entry]]:
+        """Return (path, node) of each entry that matches a path with `*` and `?` in its last part, sorted by name."""
         head, _, last = path.replace("/", "\\").rpartition("\\")
         if "*" not in last and "?" not in last:
-            node = self.entry(path)
+            node = self.find_entry(path)
             return [(path, node)] if node else []
         directory = self.find(head + "\\")
         if not isinstance(directory, SimulatedDirectory):
             return []
-        fits = pattern(last)
-        return [(f"{head}\\{node.name}", node) for node in listed(directory) if fits.match(node.name)]
+        fits = build_pattern(last)
+        return [(f"{head}\\{node.name}", node) for node in list_entries(directory) if fits.match(node.name)]
 
     def _place(self, path: str) -> tuple[SimulatedDirectory, str]:
-        known = parts(path)
+        known = split_path(path)
         if not known:
             raise FileError(5)
         node = self.find("C:\\" + "\\".join(known[:-1]))
@@ -364,21 +370,23 @@ class FileSystem:
         return node, known[-1]
 
     def _require(self, entry: Entry, rights: int) -> None:
-        if not self.may(entry, rights):
+        if not self.has_access(entry, rights):
             raise FileError(5)
 
     def _require_removable(self, entry: Entry) -> None:
-        if entry.parent is None or not (self.may(entry, access.DELETE) or self.may(entry.parent, access.DELETE_CHILD)):
+        if entry.parent is None or not (
+            self.has_access(entry, access.DELETE) or self.has_access(entry.parent, access.DELETE_CHILD)
+        ):
             raise FileError(5)
 
-    def _inherited(self, entry: Entry) -> Acl:
+    def _compute_inherited(self, entry: Entry) -> Acl:
         above = entry.parent.acl if entry.parent is not None else ()
-        return access.inherited(above, entry.owner, directory=not isinstance(entry, SimulatedFile))
+        return access.compute_inherited(above, entry.owner, directory=not isinstance(entry, SimulatedFile))
 
     def _make(self, parent: SimulatedDirectory, made: Entry) -> None:
         made.owner, made.modified = self.actor, int(time())
         self._link(parent, made)
-        made.acl = self._inherited(made)
+        made.acl = self._compute_inherited(made)
 
     def _link(self, parent: SimulatedDirectory, node: Entry) -> None:
         parent.entries[node.name.upper()] = node

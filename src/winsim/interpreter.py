@@ -3,17 +3,15 @@
 import asyncio
 import re
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from winsim import batch, commands, conditions, expansion, loops
 from winsim.batch import BatchSyntaxError, Block, Chain, Command, For, If, Incomplete
 from winsim.expansion import BatchVariables
-from winsim.filesystem import FileError, SimulatedDirectory, SimulatedFile, parts
-from winsim.processes import Invocation, Job
-from winsim.streams import NUL, Buffer, Streams, redirected
-
-if TYPE_CHECKING:
-    from winsim.host import Host
+from winsim.filesystem import FileError, SimulatedFile
+from winsim.machine import Machine
+from winsim.processes import Job, ProcessStart
+from winsim.shell import ShellState, open_redirections
+from winsim.streams import NUL, Buffer, Streams
 
 _NAME = re.compile(r'([A-Za-z]+)(?=[\s,;=./:\\+\["(]|$)')
 _ARGUMENT = re.compile(r'(?:"[^"]*"?|[^\s,;="])+')
@@ -43,89 +41,50 @@ class Frame:
         self._version = file.version
         self.saved: list[tuple[BatchVariables, str, bool]] = []
 
-    def lines(self) -> tuple[str, ...]:
-        """The lines as they are now: cmd reads a script line by line."""
+    def read_lines(self) -> tuple[str, ...]:
+        """Return the current lines of the file: cmd.exe reads a script line by line."""
         if self.file.version != self._version:
-            self.script, self._version = batch.script(bytes(self.file.data)), self.file.version
+            self.script, self._version = batch.parse_script(bytes(self.file.data)), self.file.version
         return self.script.lines
 
 
-class Shell:
-    """A cmd.exe process: variables, current directory, error level, and what it runs."""
+class Shell(ShellState):
+    """A cmd.exe process, and what it runs."""
 
-    def __init__(self, host: "Host", variables: BatchVariables, cwd: str, streams: Streams, job: Job) -> None:
-        self.host, self.variables, self.streams, self.job = host, variables, streams, job
-        self.errorlevel = 0
+    def __init__(self, host: Machine, variables: BatchVariables, cwd: str, streams: Streams, job: Job) -> None:
+        super().__init__(host, variables, cwd, streams, job)
         self.frame: Frame | None = None
-        self.delayed = False
-        self.loops: dict[str, str] = {}
         self._statements = 0
-        self._directory: SimulatedDirectory | None = None
-        self.cwd = cwd
-        self.change_directory(cwd)
 
     # --- a process
 
     async def run(self, line: str) -> int:
-        """Carries out a line as `cmd /c` does, and gives the exit code."""
+        """Carry out a line as `cmd /c` does, and gives the exit code."""
         try:
-            node = batch.parse(expansion.percent(line, self.lookup, None, self.host.files, self.cwd))
+            node = batch.parse(expansion.expand_percent(line, self.lookup, None, self.host.files, self.cwd))
             if node is not None:
                 await self._run(node)
         except (_Exit, _Return, _Goto):
             pass
         except (BatchSyntaxError, Incomplete) as error:
-            self.error(str(error))
+            self.write_error(str(error))
             self.errorlevel = 255
         finally:
             if self._directory is not None:
                 self._directory.holds -= 1
         return self.errorlevel
 
-    def change_directory(self, path: str) -> None:
-        """Makes a directory the current one, and keeps it from being removed. Raises FileError."""
-        found = self.host.files.directory(path)
-        found.holds += 1
-        if self._directory is not None:
-            self._directory.holds -= 1
-        self._directory, self.cwd = found, "C:\\" + "\\".join(parts(path))
-
-    def path(self, text: str) -> str:
-        """A path of a command line in full, without its quotes."""
-        return expansion.absolute(text.replace('"', ""), self.cwd)
-
-    def lookup(self, name: str) -> str | None:
-        """A variable, those that cmd.exe makes up included."""
-        present = self.variables.get(name)
-        if present is None:
-            match name.upper():
-                case "ERRORLEVEL":
-                    return str(self.errorlevel)
-                case "CD":
-                    return self.cwd
-                case "RANDOM":
-                    return str(self.host.random.randrange(32768))
-        return present
-
-    def write(self, text: str) -> None:
-        """Writes to standard output, in the OEM code page."""
-        self.streams.out.write(text.encode("cp437", "replace"))
-
-    def error(self, text: str) -> None:
-        """Writes a line to standard error."""
-        self.streams.err.write(self.host.edition.said(text + "\r\n"))
-
     # --- batch files
 
-    async def batch_file(self, file: SimulatedFile, arguments: list[str]) -> None:
-        """Runs a batch file to its end."""
-        await self._frame(Frame(file, batch.script(bytes(file.data)), arguments))
+    async def run_batch_file(self, file: SimulatedFile, arguments: list[str]) -> None:
+        """Run a batch file to its end."""
+        await self._run_frame(Frame(file, batch.parse_script(bytes(file.data)), arguments))
 
-    async def _frame(self, frame: Frame) -> None:
+    async def _run_frame(self, frame: Frame) -> None:
         outer, self.frame = self.frame, frame
         around, self.loops = self.loops, {}
         try:
-            await self._lines(frame)
+            await self._run_lines(frame)
         except _Return:
             pass
         finally:
@@ -134,17 +93,17 @@ class Shell:
                 self.change_directory(cwd)
             self.frame, self.loops = outer, around
 
-    async def _lines(self, frame: Frame) -> None:
+    async def _run_lines(self, frame: Frame) -> None:
         while True:
-            self.host.step()
-            lines = frame.lines()
+            self.host.run_interlopers()
+            lines = frame.read_lines()
             if frame.at >= len(lines):
                 break
             if frame.file.parent is None:
-                self.error("The batch file cannot be found.")
+                self.write_error("The batch file cannot be found.")
                 self.errorlevel = 1
                 raise _Exit
-            text = self._expanded(frame)
+            text = self._expand_next_line(frame)
             if text is None:
                 continue
             while True:
@@ -154,7 +113,7 @@ class Shell:
                 except Incomplete:
                     if frame.at >= len(lines):
                         raise BatchSyntaxError("The syntax of the command is incorrect.") from None
-                    text += "\n" + (self._expanded(frame) or "")
+                    text += "\n" + (self._expand_next_line(frame) or "")
             if node is None:
                 continue
             try:
@@ -162,41 +121,41 @@ class Shell:
             except _Goto as jump:
                 place = frame.script.find(str(jump), frame.at)
                 if place is None:
-                    self.error(f"The system cannot find the batch label specified - {jump}")
+                    self.write_error(f"The system cannot find the batch label specified - {jump}")
                     self.errorlevel = 1
                     raise _Exit from None
                 frame.at = place
 
-    def _expanded(self, frame: Frame) -> str | None:
-        """The next line with its variables; None for an empty one and for a label."""
+    def _expand_next_line(self, frame: Frame) -> str | None:
+        """Expand the variables of the next line; return None for an empty line or a label."""
         line = frame.script.lines[frame.at]
         frame.at += 1
         start = line.lstrip(" \t,;=")
         if not start or start[0] == ":":
             return None
-        return expansion.percent(line, self.lookup, frame.arguments, self.host.files, self.cwd) if "%" in line else line
+        return expansion.expand_percent(line, self.lookup, frame.arguments, self.host.files, self.cwd) if "%" in line else line
 
     # --- statements
 
     async def _run(self, node: batch.Node) -> int:
-        """Carries out a statement; what comes back decides on `&&` and `||`."""
+        """Carry out a statement; what comes back decides on `&&` and `||`."""
         self._statements += 1
         if self._statements % _STATEMENTS_PER_TURN == 0:
             await asyncio.sleep(0)
         match node:
             case Command():
                 if not node.redirections:
-                    return await self._command(node.text)
-                return await self._redirected(node)
+                    return await self._run_command(node.text)
+                return await self._run_redirected(node)
             case Block():
                 if node.redirections:
-                    return await self._redirected(node)
+                    return await self._run_redirected(node)
                 code = 0
                 for statement in node.statements:
                     code = await self._run(statement)
                 return code
             case If():
-                if conditions.holds(self, node):
+                if conditions.is_true(self, node):
                     return await self._run(node.then)
                 return await self._run(node.otherwise) if node.otherwise is not None else 0
             case Chain():
@@ -207,14 +166,19 @@ class Shell:
     async def _chain(self, node: Chain) -> int:
         if node.operator == "|":
             between = Buffer()
-            await self.child(node.left, Streams(between, self.streams.err, self.streams.input))
-            self.errorlevel = await self.child(node.right, Streams(self.streams.out, self.streams.err, bytes(between.data)))
+            await self.run_child(node.left, Streams(between, self.streams.err, self.streams.input))
+            self.errorlevel = await self.run_child(node.right, Streams(self.streams.out, self.streams.err, bytes(between.data)))
             return self.errorlevel
         code = await self._run(node.left)
         return await self._run(node.right) if (code == 0) == (node.operator == "&&") else code
 
-    async def child(self, node: batch.Node, streams: Streams) -> int:
-        """Carries out a statement in a process of its own, as pipes and `for /f` do."""
+    @property
+    def in_batch_file(self) -> bool:
+        """Whether a batch file runs."""
+        return self.frame is not None
+
+    async def run_child(self, node: batch.Node, streams: Streams) -> int:
+        """Run a statement in a process of its own, as pipes and `for /f` do."""
         child = Shell(self.host, self.variables.copy(), self.cwd, streams, self.job)
         child.frame, child.loops, child.delayed, child.errorlevel = self.frame, dict(self.loops), self.delayed, self.errorlevel
         try:
@@ -226,28 +190,22 @@ class Shell:
                 child._directory.holds -= 1
         return child.errorlevel
 
-    async def _redirected(self, node: Command | Block) -> int:
-        await self.host.faults.disk()
+    async def _run_redirected(self, node: Command | Block) -> int:
+        await self.host.faults.wait_for_disk()
         with ExitStack() as stack:
             try:
-                stack.enter_context(redirected(self, node.redirections))
+                stack.enter_context(open_redirections(self, node.redirections))
             except FileError as failure:
-                self.error(str(failure))
+                self.write_error(str(failure))
                 self.errorlevel = 1
                 return 1
-            return await (self._command(node.text) if isinstance(node, Command) else self._run(Block(node.statements)))
-
-    def late(self, text: str) -> str:
-        """A text of the tree with the loops' variables and, where enabled, `!x!`."""
-        if self.loops and "%" in text:
-            text = expansion.loop(text, self.loops, self.host.files, self.cwd)
-        return expansion.delayed(text, self.lookup) if self.delayed else text
+            return await (self._run_command(node.text) if isinstance(node, Command) else self._run(Block(node.statements)))
 
     async def _for(self, node: For) -> int:
         outer = self.loops
         code = 0
         try:
-            async for values in loops.rounds(self, node):
+            async for values in loops.iter_rounds(self, node):
                 self.loops = outer | values
                 code = await self._run(node.body)
         finally:
@@ -256,8 +214,8 @@ class Shell:
 
     # --- commands
 
-    async def _command(self, text: str, *, called: bool = False) -> int:
-        text = self.late(text).lstrip(" \t,;=@")
+    async def _run_command(self, text: str, *, called: bool = False) -> int:
+        text = self.expand_late(text).lstrip(" \t,;=@")
         name = _NAME.match(text)
         word = name[1].casefold() if name else ""
         match word:
@@ -273,14 +231,14 @@ class Shell:
             case "start":
                 return self._start(text[5:])
             case "setlocal" | "endlocal":
-                return self._locals(word, text[8:])
+                return self._run_setlocal(word, text[8:])
         builtin = commands.COMMANDS.get(word)
         if builtin is None:
-            return await self.external(text, called=called)
+            return await self.run_external(text, called=called)
         try:
             code = builtin(self, text[len(word) :])
         except FileError as failure:
-            self.error(str(failure))
+            self.write_error(str(failure))
             code = 1
         if code:
             if word not in commands.SILENT:
@@ -293,10 +251,10 @@ class Shell:
         words = rest.split()
         inner = bool(words) and words[0].casefold() == "/b"
         if words[inner:]:
-            self.errorlevel = conditions.number(words[inner]) or 0
+            self.errorlevel = conditions.parse_number(words[inner]) or 0
         raise _Return if inner else _Exit
 
-    def _locals(self, word: str, rest: str) -> int:
+    def _run_setlocal(self, word: str, rest: str) -> int:
         self.errorlevel = 0 if word == "setlocal" else self.errorlevel
         if self.frame is None:
             return 0
@@ -314,62 +272,62 @@ class Shell:
 
     async def _call(self, rest: str) -> int:
         arguments = self.frame.arguments if self.frame else None
-        text = expansion.percent(rest, self.lookup, arguments, self.host.files, self.cwd).lstrip(" \t,;=")
+        text = expansion.expand_percent(rest, self.lookup, arguments, self.host.files, self.cwd).lstrip(" \t,;=")
         if not text.startswith(":"):
-            return await self._command(text, called=True)
+            return await self._run_command(text, called=True)
         words = _ARGUMENT.findall(text)
         if self.frame is None:
-            self.error("Invalid attempt to call batch label outside of batch script.")
+            self.write_error("Invalid attempt to call batch label outside of batch script.")
             self.errorlevel = 1
             return 1
         if words[0].casefold() == ":eof":
             return self.errorlevel
         place = self.frame.script.find(words[0][1:], self.frame.at)
         if place is None:
-            self.error(f"The system cannot find the batch label specified - {words[0][1:]}")
+            self.write_error(f"The system cannot find the batch label specified - {words[0][1:]}")
             self.errorlevel = 1
             return 1
-        await self._frame(Frame(self.frame.file, self.frame.script, [self.frame.arguments[0], *words[1:]], place))
+        await self._run_frame(Frame(self.frame.file, self.frame.script, [self.frame.arguments[0], *words[1:]], place))
         return self.errorlevel
 
     def _start(self, rest: str) -> int:
         words = rest.strip()
         if words.startswith('"'):
-            words = words[batch.closing(words, 0) :].lstrip()
-        while found := re.match(r"/(b|wait|min|max|low|normal|high)\b\s*", words, re.IGNORECASE):
-            words = words[found.end() :]
-            if found[1].casefold() == "wait":
+            words = words[batch.find_quote_end(words, 0) :].lstrip()
+        while match := re.match(r"/(b|wait|min|max|low|normal|high)\b\s*", words, re.IGNORECASE):
+            words = words[match.end() :]
+            if match[1].casefold() == "wait":
                 raise BatchSyntaxError("start /wait is not simulated.")
         child = Shell(self.host, self.variables.copy(), self.cwd, Streams(NUL, NUL), self.job)
         self.job.start(child.run(words))
         return 0
 
-    async def external(self, text: str, *, called: bool = False) -> int:
-        """Runs a program or a batch file; without `called` a batch file takes the place of the one that names it."""
-        found = _PROGRAM.match(text)
-        if found is None:
+    async def run_external(self, text: str, *, called: bool = False) -> int:
+        """Run a program or a batch file; without `called`, a batch file replaces its caller."""
+        match = _PROGRAM.match(text)
+        if match is None:
             return 0
-        name, rest = found[1].replace('"', ""), text[found.end() :]
-        node, place = self.program(name)
+        name, rest = match[1].replace('"', ""), text[match.end() :]
+        node, place = self.find_program(name)
         if node is None:
-            return self._unknown(name)
+            return self._report_unknown(name)
         if place.casefold().endswith((".cmd", ".bat")):
-            await self.batch_file(node, [found[1], *_ARGUMENT.findall(rest)])
+            await self.run_batch_file(node, [match[1], *_ARGUMENT.findall(rest)])
             if self.frame is not None and not called:
                 raise _Return
             return self.errorlevel
-        invocation = Invocation(self.host, place, rest, self.streams, self.variables, self.cwd, self.job)
+        start = ProcessStart(place, rest, self.streams, self.variables, self.cwd, self.job)
         try:
-            self.errorlevel = await self.host.run(invocation, node)
+            self.errorlevel = await self.host.run(start, node)
         except FileError as failure:
-            self.error(str(failure))
+            self.write_error(str(failure))
             self.errorlevel = 1
         return self.errorlevel
 
-    def program(self, name: str) -> tuple[SimulatedFile | None, str]:
-        """The file that a command's name means, and its path; None and the name where there is none."""
+    def find_program(self, name: str) -> tuple[SimulatedFile | None, str]:
+        """Return the file and the path that a command name refers to, or None and the name."""
         if any(letter in name for letter in "\\/:"):
-            places = [self.path(name)]
+            places = [self.resolve_path(name)]
         else:
             places = [f"{directory}\\{name}" for directory in (self.cwd, *(self.variables.get("PATH") or "").split(";"))]
         for place in places:
@@ -379,12 +337,14 @@ class Shell:
                     return node, place + suffix
         return None, name
 
-    def _unknown(self, name: str) -> int:
+    def _report_unknown(self, name: str) -> int:
         self.host.unknown.append(name)
-        if "\\" in name and self.host.files.find(self.path(name).rpartition("\\")[0]) is None:
-            self.error("The system cannot find the path specified.")
+        if "\\" in name and self.host.files.find(self.resolve_path(name).rpartition("\\")[0]) is None:
+            self.write_error("The system cannot find the path specified.")
             self.errorlevel = 3
         else:
-            self.error(f"'{name}' is not recognized as an internal or external command,\r\noperable program or batch file.")
+            self.write_error(
+                f"'{name}' is not recognized as an internal or external command,\r\noperable program or batch file."
+            )
             self.errorlevel = 9009
         return self.errorlevel

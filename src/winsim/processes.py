@@ -1,15 +1,12 @@
-"""Processes of a host: what ends with whom, and what a program is given."""
+"""Processes of a host: jobs that end them together, and how a program is started."""
 
 import asyncio
 import re
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from winsim.expansion import BatchVariables, absolute
+from winsim.expansion import BatchVariables
 from winsim.streams import Streams
-
-if TYPE_CHECKING:
-    from winsim.host import Host
 
 
 class Job:
@@ -19,46 +16,32 @@ class Job:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        """Starts a process in the job."""
+        """Start a process in the job."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     def end(self) -> None:
-        """Ends all of them."""
+        """End all processes of the job."""
         for task in list(self._tasks):
             task.cancel()
 
-    async def finished(self) -> None:
-        """Waits until none runs."""
+    async def wait_until_idle(self) -> None:
+        """Wait until no process of the job runs."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
 
-class Invocation:
-    """A program that is started: its path, the rest of its command line, its handles, environment and directory."""
+class ProcessStart(NamedTuple):
+    """How a program is started: its path, the rest of its command line, its handles, environment, directory and job."""
 
-    __slots__ = ("arguments", "cwd", "host", "job", "path", "rest", "streams", "variables")
-
-    def __init__(
-        self, host: "Host", path: str, rest: str, streams: Streams, variables: BatchVariables, cwd: str, job: Job
-    ) -> None:
-        self.host, self.path, self.rest, self.streams = host, path, rest, streams
-        self.variables, self.cwd, self.job = variables, cwd, job
-        self.arguments = split_arguments(rest)
-
-    def out(self, text: str) -> None:
-        """Writes lines to standard output, in the host's language and code page."""
-        self.streams.out.write(self.host.edition.said(text.replace("\n", "\r\n")))
-
-    def error(self, text: str) -> None:
-        """Writes lines to standard error."""
-        self.streams.err.write(self.host.edition.said(text.replace("\n", "\r\n")))
-
-    def absolute(self, path: str) -> str:
-        """A path in full."""
-        return absolute(path, self.cwd)
+    path: str
+    rest: str
+    streams: Streams
+    variables: BatchVariables
+    cwd: str
+    job: Job
 
 
 _ARGUMENT = re.compile(r'(?:"(?:\\"|[^"])*"?|\\"|[^\s"])+')
@@ -66,8 +49,8 @@ _ARGUMENT = re.compile(r'(?:"(?:\\"|[^"])*"?|\\"|[^\s"])+')
 
 def split_arguments(text: str) -> list[str]:
     r"""Arguments as a C program gets them (Microsoft: "Parsing C command-line arguments"); `\"` is a quote."""
-    found = []
+    arguments = []
     for word in _ARGUMENT.findall(text):
         plain = word.replace('\\"', "\0").replace('"', "").replace("\0", '"')
-        found.append(plain)
-    return found
+        arguments.append(plain)
+    return arguments

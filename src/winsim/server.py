@@ -17,7 +17,7 @@ from winsim.host import Host
 from winsim.interpreter import Shell
 from winsim.processes import Job
 from winsim.sftp import Sftp
-from winsim.sftp_limits import limits
+from winsim.sftp_limits import get_limits
 from winsim.streams import Forward, Streams
 
 _Result = TypeVar("_Result")
@@ -53,7 +53,7 @@ class ServerConnection(asyncssh.SSHServer):
     # --- life
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
-        """Finds the host by the port; one that is down, or that refuses, ends the connection."""
+        """Find the host by the port; close the connection if the host is down or refuses connections."""
         self._connection = conn
         self._host = host = self._simulator.by_port.get(conn.get_extra_info("sockname")[1])
         if host is None or not host.up or host.faults.refuses:
@@ -62,27 +62,27 @@ class ServerConnection(asyncssh.SSHServer):
         host.connections.add(conn)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends what the connection had started, as Windows does with a session's job object."""
+        """End the processes that the connection started, as Windows does with a session's job object."""
         if self._host is not None and self._connection is not None:
             self._host.connections.discard(self._connection)
         for job in self._jobs:
             job.end()
         for session in self._sftp:
-            session.let_go()
+            session.close_handles()
         self._lost.set()
 
     # --- login
 
     def begin_auth(self, username: str) -> bool:
-        """Nobody comes in without proof."""
+        """Require authentication for every user."""
         return True
 
     def public_key_auth_supported(self) -> bool:
-        """Public keys are the only proof."""
+        """Return True: public keys are the only authentication method."""
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        """The keys of the file that Windows' OpenSSH has for administrators, for the administrator alone."""
+        """Return True for the administrator with a key of the authorized_keys file of Windows' OpenSSH."""
         if username.casefold() in self.host.disabled_users:
             return False
         if self.host.key_types is not None and key.get_algorithm() not in self.host.key_types:
@@ -93,51 +93,51 @@ class ServerConnection(asyncssh.SSHServer):
         return username == self.host.username and b64encode(key.public_data) in known
 
     def auth_completed(self) -> None:
-        """Counts the login."""
+        """Count the login."""
         self.host.traffic.connections += 1
 
     # --- requests
 
     async def request(self, kind: str, detail: str, act: Callable[[], Awaitable[_Result]]) -> _Result:
-        """Counts a request, carries it out, and lets the ordered fault happen. Raises ConnectionLost after the end."""
+        """Count and run a request and apply the scheduled fault. Raises ConnectionLost after the connection ended."""
         if self._lost.is_set():
             raise asyncssh.ConnectionLost("the connection has ended")
         self._requests += 1
         host = self.host
-        host.step()
-        fault = host.faults.take(self._requests)
+        host.run_interlopers()
+        fault = host.faults.take_fault(self._requests)
         host.traffic.requests.append(f"{kind} {detail}".rstrip())
         if kind not in ("channel", "exec", "sftp"):
             host.traffic.sftp_requests += 1
         if fault is not None and fault.when == "during" and kind == "exec":
-            self._during = self._watcher(fault)
+            self._during = self._build_watcher(fault)
         if (fault is not None and fault.when == "before") or self._hangs:
-            await self._happens(fault)
+            await self._apply_fault(fault)
         if host.faults.disk_delay and kind not in ("channel", "exec", "sftp"):
             # requests are answered in the order in which they came
             async with self._in_order:
-                await host.faults.disk()
+                await host.faults.wait_for_disk()
                 result = await act()
         else:
             result = await act()
         if fault is not None and (fault.when == "after" or kind != "exec"):
-            await self._happens(fault)
+            await self._apply_fault(fault)
         return result
 
-    async def _happens(self, fault: Fault | None) -> NoReturn:
+    async def _apply_fault(self, fault: Fault | None) -> NoReturn:
         if fault is not None and fault.action == "cut" and self._connection is not None:
             self._connection.abort()
         self._hangs = True
         await self._lost.wait()
         raise asyncssh.ConnectionLost("the connection has ended")
 
-    def moved(self, *, received: int = 0, sent: int = 0) -> None:
-        """Counts bytes of content."""
+    def count_bytes(self, *, received: int = 0, sent: int = 0) -> None:
+        """Count bytes of content."""
         self.host.traffic.received += received
         self.host.traffic.sent += sent
 
     def session_requested(self) -> "Awaitable[asyncssh.SSHServerSession[bytes]]":
-        """A channel is opened."""
+        """Open a channel."""
         return self.request("channel", "", self._open_session)
 
     async def _open_session(self) -> "asyncssh.SSHServerSession[bytes]":
@@ -147,23 +147,25 @@ class ServerConnection(asyncssh.SSHServer):
         self.host.traffic.channels += 1
         return _Session(self)
 
-    def session_closed(self) -> None:
-        """One of the allowed sessions is free again."""
+    def release_session(self) -> None:
+        """Release one of the allowed sessions."""
         self._channels -= 1
 
-    async def files(self, channel: "asyncssh.SSHServerChannel[bytes]") -> Sftp:
-        """The SFTP subsystem is started."""
+    async def start_sftp(self, channel: "asyncssh.SSHServerChannel[bytes]") -> Sftp:
+        """Start the SFTP subsystem."""
 
-        async def act() -> Sftp:
+        async def open_session() -> Sftp:
             self.host.traffic.sftp_sessions += 1
-            session = Sftp(channel, self.host.files, self, rf"C:\Users\{self.host.username}", limits(self.host.edition.openssh))
+            session = Sftp(
+                channel, self.host.files, self, rf"C:\Users\{self.host.username}", get_limits(self.host.edition.openssh)
+            )
             self._sftp.append(session)
             return session
 
-        return await self.request("sftp", "", act)
+        return await self.request("sftp", "", open_session)
 
     async def run(self, process: "asyncssh.SSHServerProcess[bytes]") -> None:
-        """A command is run; an interactive shell is not offered."""
+        """Run a command; interactive shells are not supported."""
         command = process.command
         if command is None:
             process.exit(1)
@@ -171,16 +173,16 @@ class ServerConnection(asyncssh.SSHServer):
         host, job = self.host, Job()
         self.host.traffic.execs += 1
         host.traffic.commands.append(command)
-        self.moved(received=len(command))
+        self.count_bytes(received=len(command))
 
         def take(writer: "asyncssh.SSHWriter[bytes]") -> Callable[[bytes], None]:
             def write(data: bytes) -> None:
-                self.moved(sent=len(data))
+                self.count_bytes(sent=len(data))
                 writer.write(data)
 
             return write
 
-        async def act() -> int:
+        async def run_shell() -> int:
             if self._during is not None:
                 host.watchers.add(self._during)
             typed = await process.stdin.read() if _PROMPT.search(command) else b""
@@ -188,14 +190,14 @@ class ServerConnection(asyncssh.SSHServer):
             if host.shell == "powershell" and not _SAME_IN_POWERSHELL.fullmatch(command):
                 process.stderr.write(b"This command line is not read by PowerShell as it is by cmd.\r\n")
                 return 1
-            shell = Shell(host, self._variables(), rf"C:\Users\{host.username}", streams, job)
+            shell = Shell(host, self._build_variables(), rf"C:\Users\{host.username}", streams, job)
             # bash takes a backslash for a sign of its own
             code = await job.start(shell.run(command.replace("\\", "") if host.shell == "bash" else command))
             return int(code != 0) if host.shell == "powershell" else int(code)
 
         self._jobs.add(job)
         try:
-            code = await self.request("exec", command, act)
+            code = await self.request("exec", command, run_shell)
         finally:
             # the shell's job object ends with it, and so does what it left behind
             job.end()
@@ -204,19 +206,19 @@ class ServerConnection(asyncssh.SSHServer):
                 host.watchers.discard(self._during)
         process.exit(code & 0xFFFFFFFF)
 
-    def _variables(self) -> BatchVariables:
-        """Those of a session: the host's, and where it came from and to."""
-        found = self.host.variables()
+    def _build_variables(self) -> BatchVariables:
+        """Build the environment of a session: the host's variables and SSH_CONNECTION."""
+        variables = self.host.build_variables()
         if self._connection is not None:
-            client, own = (self._connection.get_extra_info(one) for one in ("peername", "sockname"))
-            found.set("SSH_CONNECTION", f"{client[0]} {client[1]} {self.host.own_address or own[0]} {own[1]}")
-        return found
+            client, own = (self._connection.get_extra_info(item) for item in ("peername", "sockname"))
+            variables.set("SSH_CONNECTION", f"{client[0]} {client[1]} {self.host.own_address or own[0]} {own[1]}")
+        return variables
 
-    def _watcher(self, fault: Fault) -> Callable[[str], None]:
-        """What looks at the programs that start, and lets the fault happen at the one that it names."""
+    def _build_watcher(self, fault: Fault) -> Callable[[str], None]:
+        """Build a watcher that applies the fault when the program that it names starts."""
         left = fault.program
 
-        def started(line: str) -> None:
+        def observe_start(line: str) -> None:
             nonlocal left
             if isinstance(left, int):
                 left -= 1
@@ -226,19 +228,19 @@ class ServerConnection(asyncssh.SSHServer):
                 if fault.action == "cut" and self._connection is not None:
                     self._connection.abort()
 
-        return started
+        return observe_start
 
 
 class _Session(asyncssh.SSHServerProcess[bytes]):
     """One channel: a command, or SFTP."""
 
     def __init__(self, connection: ServerConnection) -> None:
-        super().__init__(connection.run, connection.files, 3, False)  # type: ignore[arg-type]
+        super().__init__(connection.run, connection.start_sftp, 3, False)  # type: ignore[arg-type]
         self._owner = connection
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The channel is closed."""
-        self._owner.session_closed()
+        """Release the session when the channel closes."""
+        self._owner.release_session()
         super().connection_lost(exc)
 
 
@@ -267,10 +269,10 @@ class Simulator:
         for listener in self._listeners.values():
             listener.close()
         for host in self.hosts:
-            await host.background.finished()
+            await host.background.wait_until_idle()
 
-    def connection(self) -> ServerConnection:
-        """What answers on one connection to a host."""
+    def create_connection(self) -> ServerConnection:
+        """Create the SSH server of one connection to a host."""
         return ServerConnection(self)
 
     async def add_host(
@@ -286,10 +288,10 @@ class Simulator:
         port: int = 0,
         edition: Edition = SERVER_2022,
     ) -> Host:
-        """Makes a host and boots it: `services` with what each depends on, `edits` of its registry before that boot.
+        """Create and boot a host with `services` (each with its dependencies) and `edits` of its registry.
 
-        `time_scale` is how many real seconds one second of the host takes. `address` is a loopback address, `port` 0 any free.
-        Raises OSError for a port that is taken.
+        The edits are applied before the first boot. `time_scale` is the number of real seconds per second of the host.
+        `address` is a loopback address; `port` 0 takes any free port. Raises OSError if the port is in use.
         """
         host = Host(
             name or f"WIN-{len(self.hosts) + 1:04}", shell=shell, username=username, time_scale=time_scale, edition=edition
@@ -304,12 +306,12 @@ class Simulator:
         self.hosts.append(host)
         return host
 
-    def host_key(self, host: Host) -> str:
-        """The host's public key, as a line of `ssh_host_ed25519_key.pub`."""
+    def format_host_key(self, host: Host) -> str:
+        """Return the host's public key, as a line of `ssh_host_ed25519_key.pub`."""
         return self._host_keys[host.port].export_public_key().decode().strip()
 
     async def change_host_key(self, host: Host) -> None:
-        """The host has another key from now on, as after it was installed anew."""
+        """Replace the host key, as a reinstallation of the host does."""
         listener = self._listeners.pop(host.port)
         listener.close()
         await listener.wait_closed()
@@ -321,7 +323,7 @@ class Simulator:
             options = await asyncssh.SSHServerConnectionOptions.construct(
                 None,
                 config=None,
-                server_factory=self.connection,
+                server_factory=self.create_connection,
                 server_host_keys=[key],
                 encoding=None,
                 allow_scp=False,

@@ -21,9 +21,9 @@ from winsim.filesystem import (
     Node,
     SimulatedDirectory,
     SimulatedFile,
-    listed,
-    parts,
+    list_entries,
     require_shared,
+    split_path,
 )
 from winsim.sftp_limits import Limited, Limits
 
@@ -35,11 +35,11 @@ _DENIED = 5
 class Requests(Protocol):
     """Where each request and what it carries is counted, and where it may fail."""
 
-    def moved(self, *, received: int = 0, sent: int = 0) -> None:
-        """Counts bytes of content."""
+    def count_bytes(self, *, received: int = 0, sent: int = 0) -> None:
+        """Count bytes of content."""
 
     async def request(self, kind: str, detail: str, act: Callable[[], Awaitable[_Result]]) -> _Result:
-        """Carries a request out."""
+        """Carry a request out."""
 
 
 class Sftp(Limited):
@@ -57,8 +57,8 @@ class Sftp(Limited):
         self._files, self._requests, self._home, self.limits = files, requests, home, limits
         self._open: set[Handle] = set()
 
-    def let_go(self) -> None:
-        """Closes what is open, as the end of the server's process does."""
+    def close_handles(self) -> None:
+        """Close all open files, as the end of the server's process does."""
         for handle in self._open:
             handle.close()
         self._open.clear()
@@ -76,29 +76,29 @@ class Sftp(Limited):
 
         return await self._requests.request(kind, path.decode(errors="replace"), carry_out)
 
-    def _path(self, path: bytes) -> str:
+    def _resolve_path(self, path: bytes) -> str:
         text = path.decode("utf-8", "replace").replace("/", "\\")
         if text[:1] == "\\" and text[2:3] == ":":
             return text[1:]
         return text if text[:1] == "\\" or text[1:2] == ":" else f"{self._home}\\{text}"
 
-    def _node(self, path: bytes) -> Node:
-        node = self._files.find(self._path(path))
+    def _get_node(self, path: bytes) -> Node:
+        node = self._files.find(self._resolve_path(path))
         if node is None:
             raise FileError(2)
         return node
 
-    def _entry(self, path: bytes) -> Entry:
-        entry = self._files.entry(self._path(path))
+    def _get_entry(self, path: bytes) -> Entry:
+        entry = self._files.find_entry(self._resolve_path(path))
         if entry is None:
             raise FileError(2)
         return entry
 
     async def open(self, path: bytes, pflags: int, attrs: asyncssh.SFTPAttrs) -> object:
-        """Opens a file; for writing only where nobody else reads it."""
+        """Open a file; opening for writing fails while another handle reads it."""
 
-        def act() -> Handle:
-            place = self._path(path)
+        def open_handle() -> Handle:
+            place = self._resolve_path(path)
             writes = WRITE if pflags & (asyncssh.FXF_WRITE | asyncssh.FXF_APPEND) else 0
             opened = writes | (READ if pflags & asyncssh.FXF_READ else 0)
             handle = self._files.open(
@@ -112,106 +112,108 @@ class Sftp(Limited):
             self._open.add(handle)
             return handle
 
-        return await self._request("open", path, act)
+        return await self._request("open", path, open_handle)
 
     async def close(self, file_obj: object) -> None:
-        """Closes a file."""
+        """Close a file."""
         handle = _handle(file_obj)
-        await self._request("close", _name(handle), handle.close)
+        await self._request("close", _get_name(handle), handle.close)
         self._open.discard(handle)
 
     async def read(self, file_obj: object, offset: int, size: int) -> bytes:
-        """Reads a part of a file; nothing at its end."""
-        most = self.limits.readable(size)
-        data = await self._request("read", _name(file_obj), lambda: _handle(file_obj).read(offset, most))
-        self._requests.moved(sent=len(data))
+        """Read a part of a file; return nothing at its end."""
+        most = self.limits.compute_read_size(size)
+        data = await self._request("read", _get_name(file_obj), lambda: _handle(file_obj).read(offset, most))
+        self._requests.count_bytes(sent=len(data))
         return data
 
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:
-        """Writes a part of a file."""
+        """Write a part of a file."""
 
-        def act() -> int:
+        def write_data() -> int:
             self.limits.require_writable(self.channel, len(data))
             _handle(file_obj).write(data, offset)
-            self._requests.moved(received=len(data))
+            self._requests.count_bytes(received=len(data))
             return len(data)
 
-        return await self._request("write", _name(file_obj), act)
+        return await self._request("write", _get_name(file_obj), write_data)
 
     async def stat(self, path: bytes) -> asyncssh.SFTPAttrs:
-        """What is at a path."""
-        return await self._request("stat", path, lambda: _attributes(self._node(path)))
+        """Return the attributes of a path; junctions are followed."""
+        return await self._request("stat", path, lambda: _build_attributes(self._get_node(path)))
 
     async def lstat(self, path: bytes) -> asyncssh.SFTPAttrs:
-        """What is at a path."""
-        return await self._request("lstat", path, lambda: _attributes(self._entry(path)))
+        """Return the attributes of a path; junctions are not followed."""
+        return await self._request("lstat", path, lambda: _build_attributes(self._get_entry(path)))
 
     async def fstat(self, file_obj: object) -> asyncssh.SFTPAttrs:
-        """What an open file is."""
-        return await self._request("fstat", _name(file_obj), lambda: _attributes(_handle(file_obj).file))
+        """Return the attributes of an open file."""
+        return await self._request("fstat", _get_name(file_obj), lambda: _build_attributes(_handle(file_obj).file))
 
     async def setstat(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
-        """Sets the time; modes and owners mean nothing to Windows."""
-        await self._request("setstat", path, lambda: _set_time(self._node(path), attrs))
+        """Set the modification time; Windows ignores modes and owners."""
+        await self._request("setstat", path, lambda: _set_time(self._get_node(path), attrs))
 
     async def fsetstat(self, file_obj: object, attrs: asyncssh.SFTPAttrs) -> None:
-        """Sets the time; modes and owners mean nothing to Windows."""
+        """Set the modification time; Windows ignores modes and owners."""
         # by another handle than the one that is open (sftp-server.c, process_fsetstat, without HAVE_FUTIMES)
-        await self._request("fsetstat", _name(file_obj), lambda: _set_time(_handle(file_obj).file, attrs))
+        await self._request("fsetstat", _get_name(file_obj), lambda: _set_time(_handle(file_obj).file, attrs))
 
     async def mkdir(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
-        """Makes a directory."""
-        await self._request("mkdir", path, lambda: self._files.make_directory(self._path(path)) and None)
+        """Create a directory."""
+        await self._request("mkdir", path, lambda: self._files.make_directory(self._resolve_path(path)) and None)
 
     async def rmdir(self, path: bytes) -> None:
-        """Removes an empty directory."""
+        """Remove an empty directory."""
 
-        def act() -> None:
-            entry = self._entry(path)
+        def remove_directory() -> None:
+            entry = self._get_entry(path)
             if isinstance(entry, SimulatedFile):
                 raise FileError(267)
             self._files.remove(entry)
 
-        await self._request("rmdir", path, act)
+        await self._request("rmdir", path, remove_directory)
 
     async def remove(self, path: bytes) -> None:
-        """Removes a file that nobody has open."""
+        """Remove a file that is not open."""
 
-        def act() -> None:
-            self._files.remove(self._files.file(self._path(path)))
+        def remove_file() -> None:
+            self._files.remove(self._files.get_file(self._resolve_path(path)))
 
-        await self._request("remove", path, act)
+        await self._request("remove", path, remove_file)
 
     async def rename(self, oldpath: bytes, newpath: bytes) -> None:
-        """Gives a file or a directory a name that is free."""
-        await self._request("rename", oldpath, lambda: self._files.rename(self._entry(oldpath), self._path(newpath)))
+        """Rename a file or a directory; fails if the new name exists."""
+        await self._request(
+            "rename", oldpath, lambda: self._files.rename(self._get_entry(oldpath), self._resolve_path(newpath))
+        )
 
     async def posix_rename(self, oldpath: bytes, newpath: bytes) -> None:
-        """Gives a file a name, in the place of one that has it and that nobody has open."""
+        """Rename a file and replace an existing file with the new name that is not open."""
 
-        def act() -> None:
-            self._files.rename(self._entry(oldpath), self._path(newpath), replace=True)
+        def replace_file() -> None:
+            self._files.rename(self._get_entry(oldpath), self._resolve_path(newpath), replace=True)
 
-        await self._request("posix-rename", oldpath, act)
+        await self._request("posix-rename", oldpath, replace_file)
 
     async def realpath(self, path: bytes) -> bytes:
-        """The path in full, as Windows' server writes it: `/C:/…`."""
-        full = "/C:/" + "/".join(parts(self._path(path)))
+        """Return the absolute path as Windows' server writes it: `/C:/…`."""
+        full = "/C:/" + "/".join(split_path(self._resolve_path(path)))
         return await self._request("realpath", path, full.encode)
 
     async def scandir(self, path: bytes) -> AsyncIterator[asyncssh.SFTPName]:
-        """The entries of a directory."""
+        """Yield the entries of a directory."""
 
-        def act() -> list[asyncssh.SFTPName]:
-            node = self._node(path)
+        def read_directory() -> list[asyncssh.SFTPName]:
+            node = self._get_node(path)
             if isinstance(node, SimulatedFile):
                 raise FileError(267)
             return [
-                asyncssh.SFTPName(name.encode(), attrs=_attributes(entry))
-                for name, entry in ((".", node), ("..", node), *((e.name, e) for e in listed(node)))
+                asyncssh.SFTPName(name.encode(), attrs=_build_attributes(entry))
+                for name, entry in ((".", node), ("..", node), *((e.name, e) for e in list_entries(node)))
             ]
 
-        for name in await self._request("readdir", path, act):
+        for name in await self._request("readdir", path, read_directory):
             yield name
 
 
@@ -230,11 +232,11 @@ def _set_time(node: Node, attrs: asyncssh.SFTPAttrs) -> None:
     node.modified = attrs.mtime
 
 
-def _name(file_obj: object) -> bytes:
+def _get_name(file_obj: object) -> bytes:
     return _handle(file_obj).file.name.encode()
 
 
-def _attributes(node: Entry) -> asyncssh.SFTPAttrs:
+def _build_attributes(node: Entry) -> asyncssh.SFTPAttrs:
     kind = 0o100666 if isinstance(node, SimulatedFile) else 0o40777 if isinstance(node, SimulatedDirectory) else 0o120777
     return asyncssh.SFTPAttrs(
         size=len(node.data) if isinstance(node, SimulatedFile) else 0,

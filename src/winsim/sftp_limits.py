@@ -29,26 +29,30 @@ _FOREIGN: Final = b"ranges@asyncssh.com"
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What a version of the server takes; `told` is whether it says so."""
+    """The limits of a server version; `announces` is True if the server reports them to clients."""
 
-    told: bool = True
+    announces: bool = True
 
-    def readable(self, size: int) -> int:
-        """How many bytes the answer to one read has."""
+    def compute_read_size(self, size: int) -> int:
+        """Return how many bytes the server returns for a read of `size` bytes."""
         return min(size, READ, BUFFER)
 
     def require_writable(self, channel: "asyncssh.SSHServerChannel[bytes]", size: int) -> None:
-        """Ends the channel for a message that is too long. Raises ConnectionLost then, SFTPFailure for too long a write."""
+        """Raise an error if a write is too long.
+
+        A message over the maximum closes the channel and raises ConnectionLost; a write over the buffer size raises
+        SFTPFailure.
+        """
         if size > MESSAGE - _BESIDE:
             channel.abort()
             raise asyncssh.ConnectionLost("bad message")
-        if size > BUFFER and not self.told:
+        if size > BUFFER and not self.announces:
             raise asyncssh.SFTPFailure("Failure")
 
 
-def limits(version: str) -> Limits:
-    """Those of OpenSSH for Windows of a version, `8.1`."""
-    return Limits(told=tuple(map(int, version.split("."))) >= (8, 6))
+def get_limits(version: str) -> Limits:
+    """Return the limits of an OpenSSH for Windows version, `8.1`."""
+    return Limits(announces=tuple(map(int, version.split("."))) >= (8, 6))
 
 
 class Limited(asyncssh.SFTPServer):
@@ -57,13 +61,13 @@ class Limited(asyncssh.SFTPServer):
     limits = Limits()
 
 
-_EXTENSIONS: Final = [one for one in SFTPServerHandler._extensions if one[0] != _FOREIGN]
+_EXTENSIONS: Final = [extension for extension in SFTPServerHandler._extensions if extension[0] != _FOREIGN]
 
 
-def _told(handler: SFTPServerHandler) -> list[tuple[bytes, bytes]]:
+def _list_extensions(handler: SFTPServerHandler) -> list[tuple[bytes, bytes]]:
     server = handler._server
-    quiet = isinstance(server, Limited) and not server.limits.told
-    return [one for one in _EXTENSIONS if not (quiet and one[0] == _LIMITS)]
+    quiet = isinstance(server, Limited) and not server.limits.announces
+    return [extension for extension in _EXTENSIONS if not (quiet and extension[0] == _LIMITS)]
 
 
 async def _process_limits(_: SFTPServerHandler, packet: SSHPacket) -> SFTPLimits:
@@ -72,5 +76,5 @@ async def _process_limits(_: SFTPServerHandler, packet: SSHPacket) -> SFTPLimits
 
 
 # asyncssh says of its own server 4 MiB, and nothing public sets it
-SFTPServerHandler._extensions = property(_told)  # type: ignore[assignment]
+SFTPServerHandler._extensions = property(_list_extensions)  # type: ignore[assignment]
 SFTPServerHandler._packet_handlers[_LIMITS] = _process_limits

@@ -6,17 +6,14 @@ triggers are read. Deleting a task does not end what it runs (Microsoft Learn, "
 
 from collections.abc import Iterable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import msgspec
 
 from transom.windows.registry.names import FoldedDict
 from winsim.interpreter import Shell
+from winsim.machine import Machine
 from winsim.streams import NUL, Streams
-
-if TYPE_CHECKING:
-    from winsim.host import Host
 
 _SPACE = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
 _SYSTEM = "S-1-5-18"
@@ -38,7 +35,7 @@ class TaskError(Exception):
 class TaskScheduler:
     """The tasks of a host, by name without case. `runs` is whether the service Schedule runs; without it all is refused."""
 
-    def __init__(self, host: "Host") -> None:
+    def __init__(self, host: Machine) -> None:
         self._host = host
         self._tasks = FoldedDict[Task]()
         self.runs = True
@@ -49,16 +46,16 @@ class TaskScheduler:
         """Knows these tasks instead."""
         self._tasks = FoldedDict((task.name, task) for task in tasks)
 
-    def names(self) -> tuple[str, ...]:
-        """The tasks that there are."""
+    def list_names(self) -> tuple[str, ...]:
+        """Return the names of the tasks."""
         return tuple(task.name for task in self._tasks.values())
 
     def find(self, name: str) -> Task | None:
-        """A task, or None."""
+        """Return a task, or None."""
         return self._tasks.get(name)
 
     def create(self, name: str, document: bytes) -> None:
-        """Enters a task of SYSTEM's, in the place of one of that name. Raises TaskError for what is none, or not simulated."""
+        """Enter a task of SYSTEM's, in the place of one of that name. Raises TaskError for what is none, or not simulated."""
         try:
             root = ElementTree.fromstring(document.decode("utf-16"))  # noqa: S314  # what a test of this process sent
         except (UnicodeError, ElementTree.ParseError):
@@ -68,25 +65,27 @@ class TaskScheduler:
         whom = root.findtext(f"{_SPACE}Principals/{_SPACE}Principal/{_SPACE}UserId")
         if root.tag != f"{_SPACE}Task" or program is None or whom != _SYSTEM or triggers is None or len(triggers):
             raise TaskError("The task XML contains a value which is incorrectly formatted or out of range.")
-        self.enter(Task(name, program, arguments or ""))
+        self.register(Task(name, program, arguments or ""))
 
-    def enter(self, task: Task) -> None:
-        """Enters a task as it is."""
+    def register(self, task: Task) -> None:
+        """Register a task, replacing one with the same name."""
         self._tasks[task.name] = task
 
     def delete(self, name: str) -> None:
-        """Removes a task; what it runs goes on."""
+        """Delete a task; what it runs continues."""
         del self._tasks[name]
 
     def run(self, task: Task) -> None:
-        """Starts what a task runs, with the machine's environment as it is now."""
+        """Start the program of a task, with the machine's environment of the last boot."""
 
         async def work() -> None:
             if self.delays is None:
                 return
             await self._host.sleep(self.delays)
-            shell = Shell(self._host, self._host.variables(), r"C:\Windows\System32", Streams(NUL, NUL), self._host.background)
-            with self._host.files.acting(task.user) if task.user != _SYSTEM else nullcontext():
+            shell = Shell(
+                self._host, self._host.build_variables(), r"C:\Windows\System32", Streams(NUL, NUL), self._host.background
+            )
+            with self._host.files.act_as(task.user) if task.user != _SYSTEM else nullcontext():
                 await shell.run(f'"{task.program}" {task.arguments}')
 
         self._host.background.start(work())

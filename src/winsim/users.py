@@ -1,10 +1,11 @@
 """Somebody with an ordinary account on a host, at its console: what Windows lets him do, and nothing else."""
 
-from transom.windows.registry import Key
+from transom.windows.registry.registry import Key
 from winsim import access
 from winsim.entries import FileError
 from winsim.filesystem import SimulatedDirectory
-from winsim.host import ORDINARY, Host
+from winsim.host import Host
+from winsim.machine import ORDINARY
 
 
 class OrdinaryUser:
@@ -14,36 +15,36 @@ class OrdinaryUser:
         self._host, self._files, self.sid = host, host.files, sid
 
     def read(self, path: str) -> bytes:
-        """A file's content."""
-        with self._files.acting(self.sid):
+        """Return the content of a file."""
+        with self._files.act_as(self.sid):
             return self._files.read(path)
 
-    def names(self, path: str) -> list[str]:
-        """What is in a directory."""
-        with self._files.acting(self.sid):
-            return self._files.names(path)
+    def list_names(self, path: str) -> list[str]:
+        """Return the names in a directory."""
+        with self._files.act_as(self.sid):
+            return self._files.list_names(path)
 
     def write(self, path: str, data: bytes) -> None:
-        """Makes a file, or gives it other content."""
-        with self._files.acting(self.sid):
+        """Create a file or replace its content."""
+        with self._files.act_as(self.sid):
             handle = self._files.open(path, truncate=True)
             handle.write(data)
             handle.close()
 
     def make_directory(self, path: str) -> None:
-        """Makes a directory; where it lies, its maker gets the access that CREATOR OWNER has."""
-        with self._files.acting(self.sid):
+        """Create a directory; its creator gets the access of CREATOR OWNER in the parent's list."""
+        with self._files.act_as(self.sid):
             self._files.make_directory(path)
 
     def make_junction(self, path: str, target: str) -> None:
         """`mklink /j`."""
-        with self._files.acting(self.sid):
+        with self._files.act_as(self.sid):
             self._files.make_junction(path, target)
 
     def remove(self, path: str) -> None:
-        """Removes a file, a junction, or a directory with all in it."""
-        with self._files.acting(self.sid):
-            entry = self._files.entry(path)
+        """Remove a file, a junction, or a directory with its content."""
+        with self._files.act_as(self.sid):
+            entry = self._files.find_entry(path)
             if entry is None:
                 raise FileError(2)
             if isinstance(entry, SimulatedDirectory):
@@ -52,25 +53,25 @@ class OrdinaryUser:
                 self._files.remove(entry)
 
     def rename(self, path: str, new: str) -> None:
-        """Moves a file or a directory."""
-        with self._files.acting(self.sid):
-            entry = self._files.entry(path)
+        """Move a file or a directory."""
+        with self._files.act_as(self.sid):
+            entry = self._files.find_entry(path)
             if entry is None:
                 raise FileError(2)
             self._files.rename(entry, new)
 
     def open_to_all(self, path: str) -> None:
-        """Gives everybody full control of something and all below it; its owner may."""
-        with self._files.acting(self.sid):
-            entry = self._files.entry(path)
+        """Give every user full control of an entry and everything below it, as its owner can."""
+        with self._files.act_as(self.sid):
+            entry = self._files.find_entry(path)
             if entry is None:
                 raise FileError(2)
-            everybody = access.grant("*S-1-1-0:(OI)(CI)F")
+            everybody = access.parse_grant("*S-1-1-0:(OI)(CI)F")
             self._files.set_access(entry, acl=(*entry.acl, everybody))
 
-    def key(self, path: str) -> Key | None:
-        """A registry key with its values, or None."""
-        with self._files.acting(self.sid):
+    def read_key(self, path: str) -> Key | None:
+        """Return a registry key with its values, or None."""
+        with self._files.act_as(self.sid):
             if self._files.enforced and not self._host.keys.allows(path, self._files.sids):
                 raise FileError(5)
-        return self._host.registry.key(path)
+        return self._host.registry.find_key(path)

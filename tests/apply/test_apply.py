@@ -27,7 +27,7 @@ from tests.windows.authorities import der, sha1
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, STORES
 from transom.windows.parts import certificates
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import multi_sz, sz
+from transom.windows.registry.values import build_multi_sz, build_sz
 from winsim import Simulator
 
 ITEMS = [f"HTTP_PROXY={URL}", f"HTTPS_PROXY={URL}", f"NO_PROXY={NO_PROXY}"]
@@ -50,14 +50,16 @@ async def test_apply_again_remove(windows: Windows, desk: Desk) -> None:
     assert sorted(host["restarted"]) == sorted(SERVICES)
     assert host["changes"] == planned["changes"]
     after = await seen(windows)
-    environment = after.value(A, "Environment")
+    environment = after.find_value(A, "Environment")
     assert environment is not None
-    assert environment.texts() == ("GODEBUG=x=1", ITEMS[2], "B=%PATH% é", *ITEMS[:2])
-    assert after.value(B, "Environment") == multi_sz(ITEMS)
-    assert [after.value(ENVIRONMENT, item.split("=")[0]) for item in ITEMS] == [sz(item.split("=", 1)[1]) for item in ITEMS]
+    assert environment.to_texts() == ("GODEBUG=x=1", ITEMS[2], "B=%PATH% é", *ITEMS[:2])
+    assert after.find_value(B, "Environment") == build_multi_sz(ITEMS)
+    assert [after.find_value(ENVIRONMENT, item.split("=")[0]) for item in ITEMS] == [
+        build_sz(item.split("=", 1)[1]) for item in ITEMS
+    ]
     for path, certificate in ((ROOT, root_1), (ROOT, root_2), (CA, issuing)):
-        blob = after.value(rf"{path}\{sha1(certificate)}", "Blob")
-        assert certificates.certificate(blob) == der(certificate)
+        blob = after.find_value(rf"{path}\{sha1(certificate)}", "Blob")
+        assert certificates.parse_certificate(blob) == der(certificate)
     for service in SERVICES:
         starts = await windows.environments(service)
         assert len(starts) == 2
@@ -85,13 +87,13 @@ async def test_a_later_change_of_a_person_is_drift_and_survives_removal(windows:
     desk.write(SETTINGS)
     await desk.apply()
     theirs = [ITEMS[0], "HTTPS_PROXY=http://theirs.example:1", ITEMS[2]]
-    await windows.edit([SetValue(A, "Environment", multi_sz(theirs))])
+    await windows.edit([SetValue(A, "Environment", build_multi_sz(theirs))])
     (planned,) = (await desk.transom("diff", "-f", str(desk.manifests), "-o", "json")).hosts
     assert [c["target"] for c in planned["changes"] if "drift" in c["reason"]] == ["recorder-a: HTTPS_PROXY"]
     desk.write({})
     await desk.apply()
-    assert (await seen(windows)).value(A, "Environment") == multi_sz([theirs[1]])
-    assert (await seen(windows)).value(B, "Environment") is None
+    assert (await seen(windows)).find_value(A, "Environment") == build_multi_sz([theirs[1]])
+    assert (await seen(windows)).find_value(B, "Environment") is None
     assert not len(await windows.registry(LEDGER))
 
 
@@ -110,7 +112,7 @@ async def test_a_rotated_ca_replaces_the_old_one(windows: Windows, desk: Desk) -
 
 
 async def test_the_password_is_nowhere(windows: Windows, desk: Desk) -> None:
-    await windows.edit([SetValue(A, "Environment", multi_sz([f"HTTP_PROXY=http://old:{PASSWORD}@old.example"]))])
+    await windows.edit([SetValue(A, "Environment", build_multi_sz([f"HTTP_PROXY=http://old:{PASSWORD}@old.example"]))])
     desk.write(SETTINGS)
     said = ""
     for arguments in (
@@ -153,7 +155,7 @@ async def test_two_commands_at_once_and_a_killed_one(windows: Windows, desk: Des
     assert sorted((first.code, second.code)) in ([0, 0], [0, 1])
     for answer in (first, second):
         (host,) = answer.hosts
-        assert answer.code == 0 or "the host is held by" in host["error"]
+        assert answer.code == 0 or "the host is locked by" in host["error"]
     assert (await desk.apply()).code == (await other.apply()).code == 0
 
     desk.write({})
@@ -164,7 +166,7 @@ async def test_two_commands_at_once_and_a_killed_one(windows: Windows, desk: Des
     await process.wait()
     other.write({})
     (host,) = (await other.apply()).hosts
-    assert host["error"] is None or "the host is held by" in host["error"]
+    assert host["error"] is None or "the host is locked by" in host["error"]
     await windows.reboot()
     (host,) = (await other.apply()).hosts
     assert host["error"] is None
@@ -184,7 +186,7 @@ async def test_one_hosts_trouble_is_its_own(tmp_path: Path) -> None:
         dead.cut_power()
         await simulator.change_host_key(changed)
         full.files.free = 0
-        stuck.edit([SetValue(A, "Environment", sz("not a list"))])
+        stuck.edit([SetValue(A, "Environment", build_sz("not a list"))])
         desk.write({**SETTINGS, "noProxy": ".other.example"})
         answer = await desk.apply()
         assert answer.code == 1

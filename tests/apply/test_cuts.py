@@ -9,10 +9,11 @@ from tests.apply.traces import OWN, seen
 from tests.apply.windows import SERVICES, SETTINGS, Desk, Simulated, difference
 from tests.support.cuts import Cuts
 
-from transom.apply import HostReport
-from transom.apply.target import Target, converging
+from transom.apply.host_pass import HostPass
+from transom.apply.report import HostReport
+from transom.apply.target import Target
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassSettings
+from transom.hosts.passes.base_pass import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host.queries import LEDGER
 from winsim import Fault, Simulator
@@ -23,7 +24,7 @@ from winsim import Fault, Simulator
 async def test_cut_at_every_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: Literal["before", "after"], cut: str
 ) -> None:
-    work = converging(NoHostKeys(), PassSettings(Owner("tests", "cuts")), dry_run=False)
+    host_pass = HostPass(NoHostKeys(), PassSettings(Owner("tests", "cuts")))
     async with Simulator() as simulator:
         windows = Simulated(simulator, await simulator.add_host("win", services=SERVICES))
         host = windows.host
@@ -37,7 +38,7 @@ async def test_cut_at_every_request(
         nothing = target(desk)
 
         async def done(what: Target) -> HostReport:
-            report = await work(what)
+            report = await host_pass.report(what)
             assert report.error is None, report
             return report
 
@@ -48,10 +49,10 @@ async def test_cut_at_every_request(
         while came:
             at += 1
             cuts.begin()
-            host.faults.arm(Fault(at, when, "cut"))
-            await work(wanted if cut == "apply" else nothing)
+            host.faults.schedule_fault(Fault(at, when, "cut"))
+            await host_pass.report(wanted if cut == "apply" else nothing)
             came = host.faults.ordered is None
-            host.faults.disarm()
+            host.faults.cancel_fault()
             if await cuts.met():
                 continue
             await done(wanted if cut == "apply" else nothing)

@@ -15,8 +15,8 @@ def pin(desk: Desk, *keys: str) -> None:
     """Write host keys into the WindowsInstances, in order."""
     file = desk.manifests / "all.yaml"
     objects = list(yaml.safe_load_all(file.read_text("utf-8")))
-    for one, key in zip((one for one in objects if one["kind"] == "WindowsInstance"), keys, strict=False):
-        one["spec"]["hostKey"] = key
+    for item, key in zip((obj for obj in objects if obj["kind"] == "WindowsInstance"), keys, strict=False):
+        item["spec"]["hostKey"] = key
     file.write_text(yaml.safe_dump_all(objects, allow_unicode=True), "utf-8")
 
 
@@ -54,17 +54,17 @@ async def test_one_host_without_a_key_keeps_no_other(tmp_path: Path, simulated: 
     other = Simulated(simulated.simulator, await simulated.simulator.add_host("other", services={}))
     desk = Desk(tmp_path / "desk", simulated, other)
     desk.write(SETTINGS)
-    pin(desk, simulated.simulator.host_key(simulated.host))
+    pin(desk, simulated.simulator.format_host_key(simulated.host))
     answer = await desk.apply("--require-host-keys", "--all-at-once")
     assert answer.code == 1
-    assert [one["result"] for one in answer.hosts] == ["changed", "failed"]
+    assert [host["result"] for host in answer.hosts] == ["changed", "failed"]
     assert other.host.traffic.connections == 0
 
 
 async def test_the_key_is_kept_before_the_first_request(simulated: Simulated, tmp_path: Path) -> None:
     desk = Desk(tmp_path / "desk", simulated)
     desk.write(SETTINGS)
-    simulated.host.faults.arm(Fault(1, action="hang"))
+    simulated.host.faults.schedule_fault(Fault(1, action="hang"))
     process = await desk.start("apply", "-f", str(desk.manifests), "--channel-timeout", "10m")
     try:
         await until(lambda: simulated.host.faults.ordered is None)

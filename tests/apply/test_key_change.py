@@ -5,7 +5,7 @@ from pathlib import Path
 import asyncssh
 from tests.apply.windows import SERVICES, SETTINGS, Desk, Simulated
 
-from transom.hosts.ssh import public_line
+from transom.hosts.ssh.ssh_client import format_public_key
 from transom.proxy.secret import Secret
 from winsim import Simulator
 from winsim.host import KEYS
@@ -16,7 +16,7 @@ def new_key(kind: str = "ssh-ed25519") -> str:
 
 
 def line(key: str) -> bytes:
-    return public_line(Secret(key)).encode()
+    return format_public_key(Secret(key)).encode()
 
 
 async def test_hosts_follow_another_key(tmp_path: Path) -> None:

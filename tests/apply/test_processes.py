@@ -8,9 +8,9 @@ from tests.apply.traces import OWN, ROOT, root_2, seen
 from tests.apply.windows import PEM, SERVICES, SETTINGS, Desk, Simulated, Windows, difference
 from tests.windows.authorities import der, sha1
 
-from transom.apply.target import converging
+from transom.apply.host_pass import HostPass
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassSettings
+from transom.hosts.passes.base_pass import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host.queries import LEDGER
 from transom.windows.parts import certificates
@@ -21,7 +21,9 @@ from winsim import Simulator
 SCOPES = ["Services", "Machine", "Both"]
 # as every Windows has them; one is longer than a line of cmd, one stands in a store with a blank in its name
 CERTIFICATES = [
-    SetValue(rf"{certificates.store(name)}\{sha1(root_2)}", "Blob", certificates.blob(der(root_2) * 9, sha1(root_2)))
+    SetValue(
+        rf"{certificates.get_store_path(name)}\{sha1(root_2)}", "Blob", certificates.build_blob(der(root_2) * 9, sha1(root_2))
+    )
     for name in ("CA", "Disallowed", "AuthRoot", "Trusted Devices")
 ]
 
@@ -46,9 +48,9 @@ def gathers(processes: list[str]) -> list[list[str]]:
 async def test_a_gather_starts_no_more_than_it_may(tmp_path: Path, scope: str, bundle: str) -> None:
     async with Simulator() as simulator:
         host = await simulator.add_host("win", services=SERVICES)
-        host.edit([*CERTIFICATES, SetValue(rf"{ROOT}\x", "Blob", certificates.blob(der(root_2), sha1(root_2)))])
+        host.edit([*CERTIFICATES, SetValue(rf"{ROOT}\x", "Blob", certificates.build_blob(der(root_2), sha1(root_2)))])
         desk = Desk(tmp_path / "desk", Simulated(simulator, host))
-        work = converging(NoHostKeys(), PassSettings(Owner("tests", "processes")), dry_run=False)
+        host_pass = HostPass(NoHostKeys(), PassSettings(Owner("tests", "processes")))
         spec = {**SETTINGS, "windows": {"environmentScope": scope}}
         if not bundle:
             del spec["trustedCA"]
@@ -56,9 +58,9 @@ async def test_a_gather_starts_no_more_than_it_may(tmp_path: Path, scope: str, b
             desk.write(wanted, bundle=bundle or PEM[0])
             for result in ("changed", "unchanged"):
                 host.processes.clear()
-                told = await work(target(desk))
+                told = await host_pass.report(target(desk))
                 assert (told.result, told.error) == (result, None)
-                counts = [len(found) for found in gathers(host.processes)]
+                counts = [len(gather) for gather in gathers(host.processes)]
                 assert max(counts) <= PROCESSES, gathers(host.processes)
                 assert result == "changed" or len(counts) == 1
         assert host.unknown == []

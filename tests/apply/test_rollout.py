@@ -7,21 +7,23 @@ from pathlib import Path
 import pytest
 from tests.apply.windows import SERVICES, SETTINGS, Desk, Simulated
 
+from transom.apply import roll_out as roll_out_module
+from transom.apply.report import STOPPED, HostReport
 from transom.apply.roll_out import roll_out
 from transom.apply.target import Target
 from transom.hosts.errors import HostError, RestartsFailed, Unreachable
-from transom.hosts.passes import Admit, PassResult
+from transom.hosts.passes.base_pass import Admit, PassResult
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
+from transom.rollout.state import Stage
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.queries import SERVICES as SERVICES_KEY
-from transom.windows.nodes import WindowsInstance
-from transom.windows.nodes.rollout import Stage
-from transom.windows.planning import Plan
+from transom.windows.nodes.windows_instance import WindowsInstance
+from transom.windows.planning.planner import Plan
 from winsim import Simulator
-from winsim.processes import Invocation
+from winsim.computer import Invocation
 
 CHANGE = Plan(forget=True)
 EGRESS = Egress(Secret("http://proxy:3128"))
@@ -69,7 +71,9 @@ async def rolled(
     stages: list[Stage] = []
     results = {}
     targets = [target(number) for number in range(count)]
-    async for done, report in roll_out(targets, hosts.work, at_once=at_once, all_at_once=all_at_once, told=stages.append):
+    async for done, report in roll_out(
+        targets, hosts.work, at_once=at_once, all_at_once=all_at_once, report_stage=stages.append
+    ):
         results[done.instance.name] = report.error or report.result
     assert len(results) == count
     return results, stages
@@ -117,7 +121,7 @@ async def test_hosts_that_are_right_are_read_side_by_side() -> None:
 
 
 async def test_the_first_host_is_not_waited_for_while_it_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transom.apply.roll_out.PATIENCE", 0.01)
+    monkeypatch.setattr("transom.apply.roll_out.READ_SECONDS", 0.01)
     hosts, answers = Hosts(), asyncio.Event()
 
     async def work(target: Target, admit: Admit) -> PassResult:
@@ -211,3 +215,46 @@ async def test_a_rollback_brings_back_what_the_hosts_were_well_with(hosts: list[
     assert len(kept) == len(hosts)
     assert {file.stat().st_mode & 0o777 for file in kept} == {0o600}
     assert not any(b"proxy.corp.example" in file.read_bytes() for file in kept)
+
+
+async def test_called_off_what_is_being_changed_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no more than that: one that does not end is called off as well, and reported as half changed."""
+    monkeypatch.setattr(roll_out_module, "_FINISHING_SECONDS", 0.2)
+    changing, finish = asyncio.Event(), asyncio.Event()
+    called_off: list[str] = []
+
+    async def work(target: Target, admit: Admit) -> PassResult:
+        name = target.instance.name
+        try:
+            if name != "win-2":
+                assert await admit()
+                changing.set()
+            await (finish if name == "win-0" else asyncio.Event()).wait()
+        except asyncio.CancelledError:
+            called_off.append(name)
+            raise
+        return PassResult(plan=CHANGE, begun=True)
+
+    reports: dict[str, HostReport] = {}
+
+    async def collect() -> None:
+        targets = [target(number) for number in range(4)]
+        async for done, report in roll_out(targets, work, at_once=3, all_at_once=True):
+            reports[done.instance.name] = report
+
+    running = asyncio.ensure_future(collect())
+    await changing.wait()
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.sleep(0)
+    finish.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert {name: report.result for name, report in reports.items()} == {
+        "win-0": "changed",
+        "win-1": "failed",
+        "win-2": "skipped",
+        "win-3": "skipped",
+    }
+    assert called_off == ["win-2", "win-1"]
+    assert reports["win-3"].error == STOPPED and all(reports[name].error != STOPPED for name in ("win-1", "win-2"))

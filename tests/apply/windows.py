@@ -10,14 +10,15 @@ import msgspec
 import yaml
 from cryptography.hazmat.primitives.serialization import Encoding
 from lab.machine import Machine
-from lab.sshd.journal import traffic
-from tests.support.forked import Forked
+from lab.sshd.journal import sum_traffic
+from tests.support.process import Process, start
 from tests.windows.authorities import authorities
 
-from transom.windows.registry import NamedValue, Registry, reg
+from transom.windows.registry import reg
 from transom.windows.registry.edits import DeleteValue, Edit, SetValue
+from transom.windows.registry.registry import NamedValue, Registry
 from winsim import Host, Simulator
-from winsim.filesystem import listed
+from winsim.filesystem import list_entries
 
 USER, PASSWORD = "alice", 'hunter2%^&!"\\é x'
 ENCODED = "hunter2%25%5E%26%21%22%5C%C3%A9%20x"
@@ -90,14 +91,14 @@ class Simulated:
 
     async def registry(self, *paths: str) -> Registry:
         held = self.host.registry
-        found = [key for path in paths for key in (held.key(path), *held.below(path)) if key is not None]
+        found = [key for path in paths for key in (held.find_key(path), *held.list_keys_below(path)) if key is not None]
         return Registry(found)
 
     async def environments(self, service: str) -> list[dict[str, str]]:
         return [dict(start.environment.items()) for start in self.host.starts(service)]
 
     def files(self) -> list[str]:
-        return [node.name for place in _PLACES for node in listed(self.host.files.directory(place))]
+        return [node.name for place in _PLACES for node in list_entries(self.host.files.get_directory(place))]
 
     def commands(self) -> list[str]:
         return self.host.traffic.commands
@@ -115,32 +116,32 @@ class Wine:
         self.user, self.key = machine.ssh.user, machine.ssh.key.read_text()
 
     async def edit(self, edits: Iterable[Edit]) -> None:
-        file = self.machine.path(r"C:\lab") / "edit.reg"
+        file = self.machine.find_path(r"C:\lab") / "edit.reg"
         file.write_bytes(reg.render(edits))
         self.machine.run("reg", "import", r"C:\lab\edit.reg")
 
     async def registry(self, *paths: str) -> Registry:
         found = Registry()
         for path in paths:
-            out = self.machine.path(r"C:\lab") / "export.reg"
+            out = self.machine.find_path(r"C:\lab") / "export.reg"
             out.unlink(missing_ok=True)
             self.machine.run("reg", "export", path, r"C:\lab\export.reg", "/y")
             if out.exists():
-                found = found.merged(reg.registry(out.read_bytes()))
+                found = found.merge_with(reg.parse_export(out.read_bytes()))
         return found
 
     async def environments(self, service: str) -> list[dict[str, str]]:
-        starts = [start for start in self.machine.starts(service) if start.event == "start"]
+        starts = [start for start in self.machine.list_starts(service) if start.event == "start"]
         return [dict(item.split("=", 1) for item in start.environment) for start in starts]
 
     def files(self) -> list[str]:
-        return [file.name for place in _PLACES for file in self.machine.path(place).iterdir()]
+        return [file.name for place in _PLACES for file in self.machine.find_path(place).iterdir()]
 
     def commands(self) -> list[str]:
-        return list(traffic(self.machine.ssh.entries()).commands)
+        return list(sum_traffic(self.machine.ssh.read_entries()).commands)
 
     async def reboot(self) -> None:
-        await asyncio.to_thread(self.machine.reboot)
+        await asyncio.to_thread(self.machine.restart_machine)
 
 
 class Desk:
@@ -177,9 +178,9 @@ class Desk:
             keys = {"private-key.pem": host.key, **self.more_keys}
             yield _object("Secret", f"key-{number}", "v1", stringData=keys)
 
-    async def start(self, *arguments: str) -> Forked:
+    async def start(self, *arguments: str) -> Process:
         environment = {**os.environ, "XDG_STATE_HOME": str(self.directory / "state"), "PYTHONASYNCIODEBUG": ""}
-        return await asyncio.to_thread(Forked, *arguments, environment=environment)
+        return await start(*arguments, environment=environment)
 
     async def transom(self, *arguments: str) -> Answer:
         process = await self.start(*arguments)

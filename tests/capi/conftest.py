@@ -6,7 +6,7 @@ from lab.control_plane import ControlPlane
 from tests.capi.kept_definitions import kept_definitions
 
 from lab import cluster_api, infrastructure
-from transom.manifests.definitions import definitions
+from transom.manifests.definitions import build_crds
 
 INFRASTRUCTURE = (*infrastructure.MODULES.values(), (infrastructure.MODULES["aws"][0], "awsmachinepools"))
 KEPT = ("azure", "vsphere", "openstack", "nutanix")
@@ -16,8 +16,8 @@ KEPT = ("azure", "vsphere", "openstack", "nutanix")
 @pytest.fixture(scope="session")
 def management() -> Iterator[ControlPlane]:
     """An API server with the kinds of Cluster API, its addons, and the providers' machine templates, and a Cluster."""
-    providers = (*infrastructure.definitions(INFRASTRUCTURE), *kept_definitions(*KEPT))
-    with ControlPlane(definitions=(*cluster_api.definitions(), *providers, *definitions())) as running:
+    providers = (*infrastructure.read_definitions(INFRASTRUCTURE), *kept_definitions(*KEPT))
+    with ControlPlane(definitions=(*cluster_api.read_definitions(), *providers, *build_crds())) as running:
         running.apply([CLUSTER, *PROXY])
         yield running
 

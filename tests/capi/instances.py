@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 from unittest import mock
 
 from lab.cloudbase import Outcome
-from lab.windows_setup import machine as new_machine
+from lab.windows_setup import create_machine as new_machine
 from lab.windows_setup import run
 
+from transom.capi.check.worker_inputs import ProviderName
 from transom.capi.image import cloudbase_init
 from transom.capi.image.inputs import ImageInputs
-from transom.capi.inputs import ProviderName
 from transom.capi.providers.nutanix import NAME as NUTANIX_NAME
 
 FILES = Path(str(importlib.resources.files("transom.capi") / "image" / "files"))
@@ -81,7 +81,7 @@ class Instance:
         patches: Callable[[], Sequence[Any]] = lambda: (),
     ) -> None:
         self.machine = new_machine(drives, answers)
-        self._configuration = cloudbase_init.service(ImageInputs(provider))
+        self._configuration = cloudbase_init.render_service_config(ImageInputs(provider))
         self._scripts = directory / "scripts"
         self._scripts.mkdir(exist_ok=True)
         self._options, self._patches = options or {}, patches

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from lab import build
-from transom.capi.image import Recipe
+from transom.capi.image.image_recipe import Recipe
 
 # its plugins cannot be had: the machine is one that is there
 NO_BUILDER = """source "null" "windows" {
@@ -34,7 +34,7 @@ def packer(*arguments: str, directory: Path) -> str:
         # it starts six of itself, and a quarter of what they cost is looking for garbage
         "GOGC": "off",
     }
-    command = [build.program(build.PACKER), *arguments]
+    command = [build.build_program(build.PACKER), *arguments]
     done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False, timeout=300)
     return done.stdout + done.stderr
 

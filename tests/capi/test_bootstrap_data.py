@@ -21,15 +21,16 @@ from tests.capi.settings import EGRESS, PASSWORD
 from typer.testing import CliRunner
 
 from lab import build, cloudbase
-from transom.capi import user_data, windows_proxy
-from transom.capi.commands import command_problems
-from transom.capi.content import script
-from transom.capi.inputs import ApiVersion, Cni, Daemons, InputFile, InputUser, ProviderName, WorkerInputs
-from transom.capi.providers import PROVIDERS
-from transom.capi.user_data import UserDataLimit
-from transom.capi.windows_release import PAUSE
-from transom.capi.worker import CRI_SOCKET, POWERSHELL, WorkerTemplate, make
-from transom.cli.program import program
+from transom.capi.bootstrap import windows_proxy
+from transom.capi.check.worker_inputs import ApiVersion, Cni, Daemons, InputFile, InputUser, ProviderName, WorkerInputs
+from transom.capi.providers.provider_table import PROVIDERS
+from transom.capi.worker import user_data
+from transom.capi.worker.file_content import read_script
+from transom.capi.worker.machine_commands import find_command_problems
+from transom.capi.worker.user_data import UserDataLimit
+from transom.capi.worker.windows_release import PAUSE
+from transom.capi.worker.worker_objects import CRI_SOCKET, POWERSHELL, WorkerTemplate, build_worker
+from transom.cli.program import build_program
 from transom.windows.registry import reg
 from transom.windows.registry.edits import SetValue
 
@@ -52,7 +53,7 @@ SPECIAL = [
 ]
 CONTENTS = st.one_of(st.sampled_from(SPECIAL), st.text(max_size=60).map(lambda text: text.encode()), st.binary(max_size=120))
 PRINTABLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=1, max_size=60)
-COMMANDS = st.lists(PRINTABLE.filter(lambda text: not list(command_problems(text))), max_size=4)
+COMMANDS = st.lists(PRINTABLE.filter(lambda text: not list(find_command_problems(text))), max_size=4)
 USERS = st.lists(
     st.tuples(
         st.from_regex(r"[a-z]u[A-Za-z0-9._-]{0,10}", fullmatch=True),
@@ -114,7 +115,7 @@ def start_pool(server: ControlPlane, cabpk: BootstrapProvider, worker: WorkerTem
 
 def drop_pool(server: ControlPlane, worker: WorkerTemplate) -> None:
     """The pool, and with it the rotation of its token."""
-    for item in (one for one in worker.objects if one["kind"] in POOL_KINDS):
+    for item in (obj for obj in worker.objects if obj["kind"] in POOL_KINDS):
         group, kind, name = item["apiVersion"], item["kind"].lower(), item["metadata"]["name"]
         server.request("DELETE", f"/apis/{group}/namespaces/default/{kind}s/{name}")
 
@@ -183,7 +184,7 @@ def test_what_was_put_in_comes_out(
             post_kubeadm_commands=tuple(draw.post),
             users=tuple(InputUser(name, tuple(sorted(groups))) for name, groups in draw.users),
         )
-        worker = make(inputs, EGRESS)
+        worker = build_worker(inputs, EGRESS)
         assert worker.objects, worker.findings
         if not started:
             # the Secret of the settings is one for all
@@ -197,7 +198,7 @@ def test_what_was_put_in_comes_out(
     for name, draw in zip(started, given, strict=True):
         data = cabpk.wait_data("default", name)
         limit = _pool_limit(provider) if pooled else PROVIDERS[provider].limit
-        assert user_data.size(data, limit) <= limit.most
+        assert user_data.measure_size(data, limit) <= limit.most
         with serving() as endpoint:
             instance = made[provider](endpoint, data, tmp_path)
             # its name is as the provider wants it: nothing needs a restart
@@ -206,8 +207,8 @@ def test_what_was_put_in_comes_out(
         assert [text for text in found.complaints if not text.startswith(ABSENT)] == []
         check(found, draw)
     drop_proxy_secret(management, worker)
-    for one in workers if pooled else ():
-        drop_pool(management, one)
+    for entry in workers if pooled else ():
+        drop_pool(management, entry)
 
 
 def _pool_limit(provider: ProviderName) -> UserDataLimit:
@@ -223,8 +224,8 @@ def check(found: cloudbase.Outcome, draw: Draw) -> None:
         rf"C:\k\drawn\{number}.bin" for number in range(FILES)
     ]
     for number, content in enumerate(draw.contents):
-        assert files[rf"C:\k\drawn\{number}.bin"] == cloudbase.Written(rf"C:\k\drawn\{number}.bin", content, 0o644)
-    assert files["C:\\k\\proxy.reg"].content == windows_proxy.proxy_reg(EGRESS, "prod")
+        assert files[rf"C:\k\drawn\{number}.bin"] == cloudbase.WrittenFile(rf"C:\k\drawn\{number}.bin", content, 0o644)
+    assert files["C:\\k\\proxy.reg"].content == windows_proxy.render_proxy_reg(EGRESS, "prod")
     assert files["C:\\k\\proxy.reg"].permissions == 0o600
     first = [windows_proxy.BEFORE_JOIN, windows_proxy.OR_STOP]
     assert found.commands == [*first, POWERSHELL, *draw.pre, JOIN, *draw.post, windows_proxy.AFTER_JOIN]
@@ -252,7 +253,7 @@ def test_large_contents_are_carried_or_refused_with_the_limit(management: Contro
         for name, content in (("large", large), ("huge", huge), ("empty", b""))
     )
     inputs = WorkerInputs(cluster="prod", provider="vsphere", name="large", files=files)
-    found = cloudbase.read(machine_data(management, cabpk, make(inputs)))
+    found = cloudbase.read(machine_data(management, cabpk, build_worker(inputs)))
     contents = {file.path: file.content for file in found.files}
     assert (contents[r"C:\k\large.bin"], contents[r"C:\k\huge.bin"], contents[r"C:\k\empty.bin"]) == (large, huge, b"")
 
@@ -269,7 +270,7 @@ def test_the_size_of_user_data_is_known_before(management: ControlPlane, cabpk: 
         skip_phases=("preflight",),
         patches="C:/k/patches",
     )
-    worker = make(inputs, EGRESS)
+    worker = build_worker(inputs, EGRESS)
     data = machine_data(management, cabpk, worker)
     drop_proxy_secret(management, worker)
     assert len(data) <= made_size(worker) <= len(data) * 1.1
@@ -291,7 +292,7 @@ def made_size(worker: WorkerTemplate) -> int:
         for item in secrets
         for key, text in item["data"].items()
     }
-    return len(user_data.of_spec(spec, texts))
+    return len(user_data.render_user_data(spec, texts))
 
 
 @pytest.mark.parametrize(("daemons", "cni"), MODES)
@@ -311,7 +312,7 @@ def test_the_server_takes_the_objects_of_both_versions(
         node_labels={"example.com/pool": "windows"},
         users=(InputUser("operator", ("Administrators",), ("ssh-ed25519 AAAA a@b",)),),
     )
-    worker = make(inputs)
+    worker = build_worker(inputs)
     put(management, worker.objects)
     assert [item["kind"] for item in worker.daemons].count("DaemonSet") == {"hostprocess": 1, "services": 0}[daemons]
     for item in worker.daemons:
@@ -331,25 +332,25 @@ def test_the_settings_of_the_management_cluster(management: ControlPlane, monkey
     context = yaml.safe_load(management.kubeconfig.read_text())["current-context"]
     monkeypatch.setenv("KUBECONFIG", str(management.kubeconfig))
     arguments = ["capi", "worker", "--cluster", "prod", "--provider", "gcp", "--context", context, "-o", "json"]
-    done = CliRunner().invoke(program(), arguments)
+    done = CliRunner().invoke(build_program(), arguments)
     assert done.exit_code == 0, done.stderr
     (secret,) = [item for item in json.loads(done.stdout)["items"] if item["kind"] == "Secret"]
     assert secret["metadata"]["name"] == "prod-windows-proxy"
     held = reg.parse(gzip.decompress(base64.b64decode(base64.b64decode(secret["data"]["proxyReg"]))))
-    items = next(edit.value.texts() for edit in held if isinstance(edit, SetValue) and edit.name == "Environment")
+    items = next(edit.value.to_texts() for edit in held if isinstance(edit, SetValue) and edit.name == "Environment")
     assert items[2].startswith("NO_PROXY=cluster.local,10.96.0.0/12,192.168.0.0/16,prod.example.com,")
 
 
 def test_kubeadm_on_windows_takes_the_join_configuration(management: ControlPlane, cabpk: BootstrapProvider) -> None:
     more = {"skip_phases": ("preflight",), "patches": "C:/k/patches"}
-    worker = make(WorkerInputs(cluster="prod", provider="aws", name="joining", **more))
+    worker = build_worker(WorkerInputs(cluster="prod", provider="aws", name="joining", **more))
     found = cloudbase.read(machine_data(management, cabpk, worker))
     join = next(file.content for file in found.files if file.path.endswith("kubeadm-join-config.yaml"))
-    pattern = re.findall(r"-Pattern '(.*?)' \|", script("kubelet-arguments.ps1").decode())[0].replace("''", "'")
-    assert [found[1] for found in re.finditer(pattern, join.decode(), re.MULTILINE)] == ["win-1"]
+    pattern = re.findall(r"-Pattern '(.*?)' \|", read_script("kubelet-arguments.ps1").decode())[0].replace("''", "'")
+    assert [match[1] for match in re.finditer(pattern, join.decode(), re.MULTILINE)] == ["win-1"]
     with Machine() as machine:
         (machine.drive / "join.yaml").write_bytes(join)
-        (machine.drive / "kubeadm.exe").write_bytes(build.program(build.kubeadm_program()).read_bytes())
+        (machine.drive / "kubeadm.exe").write_bytes(build.build_program(build.get_kubeadm_program()).read_bytes())
         machine.boot()
         done = machine.run(r"C:\kubeadm.exe", "config", "validate", "--config", r"C:\join.yaml")
     assert (done.returncode, done.stdout.strip()) == (0, b"ok"), done.stderr

@@ -10,10 +10,10 @@ from lab.control_plane import ControlPlane
 from tests.support.management import manifests
 from typer.testing import CliRunner
 
-from transom.capi.injection import CONTROL_PLANE_SPEC, TEMPLATE_SPEC, edit
-from transom.capi.kubeadm import Entries
-from transom.capi.machine_files import DROP_INS, ENV_FILE
-from transom.cli.program import program
+from transom.capi.bootstrap.injection import CONTROL_PLANE_SPEC, TEMPLATE_SPEC, build_edit
+from transom.capi.bootstrap.kubeadm import Entries
+from transom.capi.bootstrap.machine_files import DROP_INS, ENV_FILE
+from transom.cli.program import build_program
 
 EVERY_NODE = ["Nodes", "StaticPods"]
 SECRETS = frozenset(("mycluster-systemd-proxy", "mycluster-windows-proxy"))
@@ -21,7 +21,7 @@ SECRETS = frozenset(("mycluster-systemd-proxy", "mycluster-windows-proxy"))
 
 def rendered(tmp_path: Path, *objects: dict[str, Any], form: str = "entries") -> list[dict[str, Any]]:
     (tmp_path / "all.yaml").write_text(yaml.safe_dump_all([*objects, manifests.credentials()]))
-    done = CliRunner().invoke(program(), ["render", "-f", str(tmp_path), "--machine-templates", form])
+    done = CliRunner().invoke(build_program(), ["render", "-f", str(tmp_path), "--machine-templates", form])
     assert done.exit_code == 0, done.output
     assert "hunter2" not in done.stdout
     return [item for item in yaml.safe_load_all(done.stdout) if item]
@@ -33,11 +33,11 @@ def test_entries_of_a_cluster_are_those_that_an_edit_would_make(tmp_path: Path) 
     spec = first["spec"]["kubeadmConfigSpec"]
     assert [file["path"] for file in spec["files"]][-1] == "/etc/transom/proxy.env"
     # all of it is known as ours: a cluster that is edited later loses none and gets none twice
-    removed = edit(spec, Entries(), SECRETS, CONTROL_PLANE_SPEC).operations
+    removed = build_edit(spec, Entries(), SECRETS, CONTROL_PLANE_SPEC).operations
     assert [operation["op"] for operation in removed] == ["test", "remove"]
-    for one in (linux, windows):
-        template = one["spec"]["template"]["spec"]
-        assert [operation["op"] for operation in edit(template, Entries(), SECRETS, TEMPLATE_SPEC).operations] == [
+    for item in (linux, windows):
+        template = item["spec"]["template"]["spec"]
+        assert [operation["op"] for operation in build_edit(template, Entries(), SECRETS, TEMPLATE_SPEC).operations] == [
             "test",
             "remove",
         ]
@@ -56,8 +56,8 @@ def test_static_pods_get_credentials_only_where_they_are_named(
     consumers: list[str] | None, kinds: list[str], paths: list[str], tmp_path: Path
 ) -> None:
     found = rendered(tmp_path, manifests.base(**({"consumers": consumers} if consumers else {})), manifests.cluster())
-    assert [one["kind"] for one in found] == kinds
-    assert [file["path"] for one in found[:1] for file in one["spec"]["kubeadmConfigSpec"]["files"]] == paths
+    assert [item["kind"] for item in found] == kinds
+    assert [file["path"] for item in found[:1] for file in item["spec"]["kubeadmConfigSpec"]["files"]] == paths
 
 
 def test_no_settings_nothing_to_commit(tmp_path: Path) -> None:
@@ -81,7 +81,12 @@ def test_patch_of_a_class_names_each_clusters_own_secret_and_the_server_takes_it
 ) -> None:
     (found,) = rendered(tmp_path, manifests.base(consumers=EVERY_NODE), manifests.cluster(labels=labels), form="cluster-class")
     (patch,) = found["spec"]["patches"]
-    templates = [one["valueFrom"]["template"] for d in patch["definitions"] for one in d["jsonPatches"] if "valueFrom" in one]
+    templates = [
+        json_patch["valueFrom"]["template"]
+        for d in patch["definitions"]
+        for json_patch in d["jsonPatches"]
+        if "valueFrom" in json_patch
+    ]
     assert sum(named in template for template in templates) == 5
     for template in templates:
         assert yaml.safe_load(template)["contentFrom"]["secret"]["name"]
@@ -92,4 +97,4 @@ def test_patch_of_a_class_names_each_clusters_own_secret_and_the_server_takes_it
         "patches": [patch],
     }
     value = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "metadata": {"name": "lab"}, "spec": spec}
-    management_plane.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", input=json.dumps(value))
+    management_plane.run_kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", input=json.dumps(value))

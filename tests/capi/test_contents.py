@@ -27,10 +27,11 @@ from tests.support.management.manifests import (
     rendered,
 )
 
-from transom.capi.identity import InvalidIdentity, cluster_id
-from transom.capi.objects import namesakes, wanted
-from transom.capi.yaml_text import render, scalar
-from transom.linux import EMPTY_DROP_IN, drop_in, shell_lines
+from transom.capi.bootstrap.commit_entries import build_cluster_class_patch, build_template_objects
+from transom.capi.bootstrap.yaml_text import format_scalar, render
+from transom.capi.values.cluster_identity import InvalidIdentity, get_cluster_id
+from transom.capi.values.cluster_objects import build_fleet_objects, find_namesakes
+from transom.linux.drop_ins import EMPTY_DROP_IN, render_drop_in, render_shell_lines
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.registry import reg
@@ -45,16 +46,17 @@ def test_the_example_of_the_rfc_byte_for_byte() -> None:
     found = rendered(base(), credentials(), cluster())
     assert list(found) == [("Secret", SYSTEMD), ("Secret", VALUES), ("ConfigMap", VALUES)]
     text = found["ConfigMap", VALUES]["values"]
-    assert text.startswith(
-        "calico:\n  CIDR: 100.96.0.0/11\n"
-        "kubernetes:\n  API:\n    clusterIPRange: 100.64.0.0/13\n  DNS:\n    IP: 100.64.0.10\n"
-        f"proxy:\n  noProxy: {RFC_LINE}\ncluster:\n"
+    assert text == (
+        "cluster:\n  calico:\n    CIDR: 100.96.0.0/11\n"
+        "  kubernetes:\n    API:\n      clusterIPRange: 100.64.0.0/13\n    DNS:\n      IP: 100.64.0.10\n"
+        f"  proxy:\n    noProxy: {RFC_LINE}\n"
     )
-    values = yaml.safe_load(text)
-    assert values["cluster"] == {key: values[key] for key in ("calico", "kubernetes", "proxy")}
     names = dict.fromkeys(("httpProxy", "httpsProxy", "http", "https"), URL)
     upstream = {"http_proxy": URL, "https_proxy": URL, "no_proxy": RFC_LINE}
-    assert yaml.safe_load(found["Secret", VALUES]["values"]) == {"cluster": {"proxy": names | {"noProxy": RFC_LINE}}} | upstream
+    variables = {"NO_PROXY": RFC_LINE, "HTTP_PROXY": URL, "HTTPS_PROXY": URL}
+    env = [{"name": name, "value": value} for name, value in variables.items()]
+    values = yaml.safe_load(found["Secret", VALUES]["values"])
+    assert values == {"cluster": {"proxy": names | {"noProxy": RFC_LINE}}, "env": env} | upstream
     escaped = URL.replace("%", "%%")
     assert found["Secret", SYSTEMD]["containerdProxy"] == (
         "[Service]\n"
@@ -66,7 +68,7 @@ def test_the_example_of_the_rfc_byte_for_byte() -> None:
 
 def dns(*services: str) -> Any:
     text = rendered(base(), credentials(), cluster(services=services))["ConfigMap", VALUES]["values"]
-    return yaml.safe_load(text).get("kubernetes", {}).get("DNS", {}).get("IP")
+    return yaml.safe_load(text)["cluster"].get("kubernetes", {}).get("DNS", {}).get("IP")
 
 
 @pytest.mark.parametrize(
@@ -97,14 +99,14 @@ def test_the_address_of_dns_is_the_tenth_of_the_first_services_network(services:
 )
 def test_what_is_not_known_is_left_out_and_each_item_stands_once(given: dict[str, Any], line: str) -> None:
     found = rendered(base(), credentials(), given)
-    assert yaml.safe_load(found["ConfigMap", VALUES]["values"])["proxy"]["noProxy"] == line
+    assert yaml.safe_load(found["ConfigMap", VALUES]["values"])["cluster"]["proxy"]["noProxy"] == line
     assert f'"NO_PROXY={line}"' in found["Secret", SYSTEMD]["containerdProxy"]
 
 
 def test_a_star_makes_the_whole_list_a_star() -> None:
     text = rendered(base(noProxy="*"), credentials(), cluster())["ConfigMap", VALUES]["values"]
     assert '  noProxy: "*"\n' in text
-    assert yaml.safe_load(text)["proxy"] == {"noProxy": "*"}
+    assert yaml.safe_load(text)["cluster"]["proxy"] == {"noProxy": "*"}
 
 
 def test_no_https_proxy_no_key_for_it() -> None:
@@ -171,7 +173,7 @@ def test_what_somebody_waits_for_stays_without_a_proxy() -> None:
     found = rendered(cluster(), named={SYSTEMD, VALUES})
     assert found["Secret", SYSTEMD] == {"containerdProxy": "[Service]\n", "env": "", "shell": ""}
     assert found["Secret", VALUES] == {"values": "{}\n"}
-    assert "proxy" not in yaml.safe_load(found["ConfigMap", VALUES]["values"])
+    assert "proxy" not in yaml.safe_load(found["ConfigMap", VALUES]["values"])["cluster"]
     with_windows = rendered(cluster(), named={"mycluster-windows-proxy"})
     assert with_windows.keys() == {("Secret", "mycluster-windows-proxy"), ("ConfigMap", VALUES)}
 
@@ -188,8 +190,8 @@ def test_one_no_proxy_list_stands_in_all_objects_that_of_windows_too() -> None:
     zipped = base64.b64decode(found["Secret", "mycluster-windows-proxy"]["proxyReg"])
     edits = [edit for edit in reg.parse(gzip.decompress(zipped)) if isinstance(edit, SetValue) and edit.name == "Environment"]
     assert len(edits) == 2
-    assert all(f"NO_PROXY={RFC_LINE}" in edit.value.texts() for edit in edits)
-    assert yaml.safe_load(found["ConfigMap", VALUES]["values"])["proxy"]["noProxy"] == RFC_LINE
+    assert all(f"NO_PROXY={RFC_LINE}" in edit.value.to_texts() for edit in edits)
+    assert yaml.safe_load(found["ConfigMap", VALUES]["values"])["cluster"]["proxy"]["noProxy"] == RFC_LINE
     assert yaml.safe_load(found["Secret", VALUES]["values"])["cluster"]["proxy"]["noProxy"] == RFC_LINE
     assert f"NO_PROXY='{RFC_LINE}'\n" in found["Secret", SYSTEMD]["shell"]
 
@@ -199,22 +201,22 @@ def test_labels_owner_and_ids() -> None:
     (one,) = objects.clusters
     egress = settings.clusters["org-giantswarm", "mycluster"]
     assert egress is not None
-    for made in wanted(one, egress):
+    for made in build_fleet_objects(one, egress):
         assert made.name.startswith("abc1-")
-        meta = made.manifest()["metadata"]
+        meta = made.to_manifest()["metadata"]
         assert meta["labels"] == {"giantswarm.io/cluster": "abc1", "app.kubernetes.io/managed-by": "transom"}
         owner = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "name": "mycluster", "uid": "u-1"}
         assert meta["ownerReferences"] == [owner]
         assert "hunter2" not in repr(made)
     (without_uid,) = read(cluster())[0].clusters
-    assert "ownerReferences" not in wanted(without_uid, egress)[0].manifest()["metadata"]
+    assert "ownerReferences" not in build_fleet_objects(without_uid, egress)[0].to_manifest()["metadata"]
 
 
 @pytest.mark.parametrize("label", ["Prod_1", "", "-a", "a" * 64])
 def test_a_label_that_is_no_name_is_named(label: str) -> None:
     (one,) = read(cluster(labels={"giantswarm.io/cluster": label}))[0].clusters
-    with pytest.raises(InvalidIdentity, match=r"metadata.labels\[giantswarm.io/cluster\] is no name"):
-        cluster_id(one)
+    with pytest.raises(InvalidIdentity, match=r"metadata.labels\[giantswarm.io/cluster\] must be at most 63"):
+        get_cluster_id(one)
 
 
 OWN = "mycluster-egress-values"
@@ -229,9 +231,28 @@ def test_a_pair_of_names_of_our_own_stands_beside_a_peers() -> None:
     assert rendered(*values, named={VALUES})["Secret", VALUES] == rendered(*values)["Secret", OWN]
     layer = egress_proxy("layer", values={"names": "Own"})
     _, settings = read(base(), layer, credentials(), cluster())
-    assert [(one.object, one.field) for one in settings.findings if one.severity == "error"] == [
+    assert [(finding.object, finding.field) for finding in settings.findings if finding.severity == "error"] == [
         ("EgressProxy/layer", "spec.values")
     ]
+
+
+OWN_SYSTEMD = "mycluster-egress-systemd-proxy"
+
+
+def test_the_drop_in_has_a_second_name_beside_a_peers() -> None:
+    values = [base(values={"dropInName": "Own"}), credentials(), cluster()]
+    found = rendered(*values)
+    assert list(found) == [("Secret", OWN_SYSTEMD), ("Secret", VALUES), ("ConfigMap", VALUES)]
+    # ours of the other name stays, complete, while machines boot with it
+    both = rendered(*values, named={SYSTEMD})
+    assert both["Secret", SYSTEMD] == both["Secret", OWN_SYSTEMD] == found["Secret", OWN_SYSTEMD]
+    assert "HTTP_PROXY" in both["Secret", SYSTEMD]["containerdProxy"]
+    (one,) = read(*values)[0].clusters
+    egress = read(*values)[1].clusters["org-giantswarm", "mycluster"]
+    assert egress is not None
+    printed = str([*build_template_objects(one, egress), build_cluster_class_patch(one, egress)])
+    assert OWN_SYSTEMD in printed and f"'{SYSTEMD}'" not in printed
+    assert ".name }}-egress-systemd-proxy" in printed
 
 
 def test_of_two_clusters_with_one_id_the_older_has_it() -> None:
@@ -239,7 +260,7 @@ def test_of_two_clusters_with_one_id_the_older_has_it() -> None:
     old = cluster("old", labels=label, creationTimestamp="2026-01-01T00:00:00Z")
     new = cluster("new", labels=label, creationTimestamp="2026-01-02T00:00:00Z")
     elsewhere = cluster("new", "org-other", labels=label, creationTimestamp="2026-01-03T00:00:00Z")
-    (one,) = namesakes(read(new, old, elsewhere)[0].clusters).values()
+    (one,) = find_namesakes(read(new, old, elsewhere)[0].clusters).values()
     assert (one.later, one.holder) == (("org-giantswarm", "new"), ("org-giantswarm", "old"))
     assert "have one id, same: the older, old, has it" in one.text
 
@@ -257,7 +278,7 @@ def test_of_two_clusters_from_files_no_age_is_claimed(tmp_path: Path) -> None:
         told = done.out + done.err
         assert "Cluster org-giantswarm/prod and Cluster org-giantswarm/dup have one id, prod: the older will have it" in told
         assert "here prod, and nothing is made for dup" in told
-        assert "metadata.labels[giantswarm.io/cluster] is no name" in told
+        assert "metadata.labels[giantswarm.io/cluster] must be at most 63" in told
         assert "is older" not in told
 
 
@@ -268,36 +289,40 @@ texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)))
 lookalikes = st.from_regex(r"[0-9:.,_eExXoOa-fnN~=<>!&*?|'\"%@`{}\[\]+-]{1,12}", fullmatch=True)
 
 
-@given(st.dictionaries(st.sampled_from(("a", "B", "noProxy")), texts | lookalikes, min_size=1))
-def test_yaml_is_read_back_as_the_same_texts(tree: dict[str, str]) -> None:
+_keys = st.sampled_from(("a", "B", "noProxy"))
+_mappings = st.dictionaries(_keys, texts | lookalikes, min_size=1)
+
+
+@given(st.dictionaries(_keys, texts | lookalikes | _mappings | st.lists(_mappings, min_size=1), min_size=1))
+def test_yaml_is_read_back_as_the_same_texts(tree: dict[str, Any]) -> None:
     assert yaml.safe_load(render(tree)) == tree
 
 
 @pytest.mark.parametrize("text", ["10.96.0.10", "100.64.0.0/13", RFC_LINE, URL, "fd00::a", "example.com", NO_PROXY])
 def test_what_may_stand_plain_stands_plain(text: str) -> None:
-    assert scalar(text) == text
+    assert format_scalar(text) == text
 
 
 @pytest.mark.parametrize(
     "text", ["*", "1", "1.5", "1:20", "yes", "null", "0x10", "", " a", "a: b", "a #b", "fd00::", "2026-01-01"]
 )
 def test_what_may_not_is_quoted(text: str) -> None:
-    assert scalar(text).startswith('"')
-    assert yaml.safe_load(f"a: {scalar(text)}\n") == {"a": text}
+    assert format_scalar(text).startswith('"')
+    assert yaml.safe_load(f"a: {format_scalar(text)}\n") == {"a": text}
 
 
 def test_a_shell_reads_the_exact_values() -> None:
     value = "http://u:hunter2%25$HOME`id`'\"\\&+;@p.example:3128"
     egress = Egress(Secret(value), Secret(value), "a.example,b.example")
-    script = shell_lines(egress).reveal() + 'printf "%s\\n" "$HTTP_PROXY" "$https_proxy" "$no_proxy"'
+    script = render_shell_lines(egress).reveal() + 'printf "%s\\n" "$HTTP_PROXY" "$https_proxy" "$no_proxy"'
     done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True, env={})
     assert done.stdout.splitlines() == [value, value, "a.example,b.example"]
-    assert shlex.split(shell_lines(egress).reveal())[0] == f"HTTP_PROXY={value}"
+    assert shlex.split(render_shell_lines(egress).reveal())[0] == f"HTTP_PROXY={value}"
 
 
 def test_without_settings_the_drop_in_sets_nothing() -> None:
-    assert drop_in(Egress()).reveal() == EMPTY_DROP_IN
-    assert shell_lines(Egress()).reveal() == ""
+    assert render_drop_in(Egress()).reveal() == EMPTY_DROP_IN
+    assert render_shell_lines(Egress()).reveal() == ""
 
 
 @pytest.mark.parametrize("by", ["label", "deployment"])

@@ -1,6 +1,6 @@
 """Defects seen in cluster-apps-operator and its relatives, each with what Transom does instead.
 
-The numbers are those of the list in docs/workload-clusters.md.
+The numbers are those of the list in docs/how-to/from-cluster-apps-operator.md.
 """
 
 import pytest
@@ -23,7 +23,7 @@ def test_1_the_drop_in_has_the_merged_list_not_the_global_one() -> None:
 
 def test_2_nothing_is_escaped_as_html() -> None:
     url = "http://u:hunter2&+<>'@p.example:3128".replace("<>", "")
-    (line,) = [one for one in drop_in_of(egress_proxy(httpProxy=url, clusterSelector={}), cluster()) if "HTTP_PROXY" in one]
+    (line,) = [item for item in drop_in_of(egress_proxy(httpProxy=url, clusterSelector={}), cluster()) if "HTTP_PROXY" in item]
     assert line == f'Environment="HTTP_PROXY={url}"'
 
 
@@ -42,7 +42,8 @@ def test_4_no_list_has_an_empty_item(items: str | None) -> None:
         assert any("is empty" in finding.message for finding in read(given, BARE)[1].findings)
         return
     assert (
-        yaml.safe_load(rendered(given, BARE)[VALUES]["values"])["proxy"]["noProxy"] == "cluster.local,svc,127.0.0.1,localhost"
+        yaml.safe_load(rendered(given, BARE)[VALUES]["values"])["cluster"]["proxy"]["noProxy"]
+        == "cluster.local,svc,127.0.0.1,localhost"
     )
 
 
@@ -63,12 +64,14 @@ def test_6_a_list_alone_is_an_error_and_sets_no_empty_variable() -> None:
 
 def test_7_an_item_that_stands_in_two_places_is_there_once_and_blanks_are_trimmed() -> None:
     given = base(noProxy="example.com , localhost,100.64.0.0/13,  example.com")
-    line = yaml.safe_load(rendered(given, credentials(), cluster())[VALUES]["values"])["proxy"]["noProxy"]
+    line = yaml.safe_load(rendered(given, credentials(), cluster())[VALUES]["values"])["cluster"]["proxy"]["noProxy"]
     assert line == "cluster.local,100.64.0.0/13,100.96.0.0/11,178.170.32.59,example.com,localhost,svc,127.0.0.1"
 
 
 def test_8_an_ipv6_endpoint_is_one_item() -> None:
-    line = yaml.safe_load(rendered(base(), credentials(), cluster(host="fd00::1"))[VALUES]["values"])["proxy"]["noProxy"]
+    line = yaml.safe_load(rendered(base(), credentials(), cluster(host="fd00::1"))[VALUES]["values"])["cluster"]["proxy"][
+        "noProxy"
+    ]
     assert ",fd00::1," in line
 
 
@@ -79,5 +82,5 @@ def test_9_both_names_of_the_proxy_are_written() -> None:
 
 
 def test_10_the_networks_of_the_services_are_exempt_so_that_cni_reaches_the_api_server() -> None:
-    (line,) = [one for one in drop_in_of(base(), credentials(), cluster()) if "NO_PROXY" in one]
+    (line,) = [item for item in drop_in_of(base(), credentials(), cluster()) if "NO_PROXY" in item]
     assert ",100.64.0.0/13," in line

@@ -12,16 +12,16 @@ from tests.apply.windows import ENCODED, SETTINGS, Desk, Wine, values
 from tests.capi.first_boot import boot
 from tests.windows.authorities import authorities, der, sha1
 
-from transom.capi.inputs import InputFile
+from transom.capi.check.worker_inputs import InputFile
 from transom.proxy.settings import Egress
 from transom.sources.directory import load
 from transom.sources.examination import examine
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, STORES
 from transom.windows.ledger import MANAGER
 from transom.windows.parts import certificates
-from transom.windows.registry import Registry
 from transom.windows.registry.edits import DeleteKey, DeleteValue, SetValue
-from transom.windows.registry.values import binary, multi_sz
+from transom.windows.registry.registry import Registry
+from transom.windows.registry.values import build_binary, build_multi_sz
 
 pytestmark = pytest.mark.lab
 
@@ -40,9 +40,9 @@ RECREATE = "\r\n".join(
 )
 root_1, root_2, issuing = authorities()
 SALTED = ("salt", "statehash", "version")
-HELD = rf"{certificates.store('ROOT')}\{sha1(root_2)}"
+HELD = rf"{certificates.get_store_path('ROOT')}\{sha1(root_2)}"
 FRIENDLY_NAME = bytes.fromhex("0b0000000100000004000000") + "a\0".encode("utf-16-le")
-BLOB = binary(FRIENDLY_NAME + certificates.blob(der(root_2), sha1(root_2)).data)
+BLOB = build_binary(FRIENDLY_NAME + certificates.build_blob(der(root_2), sha1(root_2)).data)
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def egress(desk: Desk) -> Egress:
 
 
 async def seen(host: Wine) -> Registry:
-    stores = [rf"{certificates.store('ROOT')}\{sha1(root)}" for root in (root_1, root_2)]
-    stores.append(rf"{certificates.store('CA')}\{sha1(issuing)}")
+    stores = [rf"{certificates.get_store_path('ROOT')}\{sha1(root)}" for root in (root_1, root_2)]
+    stores.append(rf"{certificates.get_store_path('CA')}\{sha1(issuing)}")
     return await host.registry(*stores, LEDGER, *(rf"{SERVICES}\{name}" for name in NAMES))
 
 
@@ -83,7 +83,7 @@ def comparable(registry: Registry) -> dict[str, dict[str, object]]:
         if path.startswith(LEDGER.casefold()):
             # at the first boot nobody knows yet who will manage the host
             left_out = {*SALTED, MANAGER.casefold()}
-            kept = {name: _unsalted(named.value.text()) for name, named in held.items() if name not in left_out}
+            kept = {name: _unsalted(named.value.decode_text()) for name, named in held.items() if name not in left_out}
         elif path.startswith(SERVICES.casefold()):
             kept = {"environment": kept.get("environment")}
         if path != RESTARTS.casefold():
@@ -108,21 +108,21 @@ async def test_the_commands_leave_the_state_of_a_host_configured_over_ssh(machin
         post_kubeadm_commands=(r"cmd.exe /d /c C:\k\recreate.cmd",),
     )
     first = await seen(host)
-    assert first.value(HELD, "Blob") == BLOB
+    assert first.find_value(HELD, "Blob") == BLOB
     log = (machine.drive / "k" / "proxy.log").read_text().splitlines()
     # after the join once more: kubelet's service was made again, and lost its environment
     assert log == ["imported", "restarted containerd", "restarted kubelet", "imported", "restarted kubelet"]
     assert not (machine.drive / "k" / "proxy.reg").exists()
     for name in NAMES:
-        assert machine.state(name) == "RUNNING"
-        assert f"http://alice:{ENCODED}@" in str(machine.starts(name)[-1].variable("HTTPS_PROXY"))
+        assert machine.read_state(name) == "RUNNING"
+        assert f"http://alice:{ENCODED}@" in str(machine.list_starts(name)[-1].get_variable("HTTPS_PROXY"))
 
     answer = await desk.transom("diff", "-f", str(desk.manifests), "-o", "json")
     (told,) = answer.hosts
     assert (answer.code, told["result"], told["changes"]) == (0, "unchanged", []), answer.out
 
     # a machine of Wine has no store CA before
-    certificates_of_ours = [rf"{certificates.store('ROOT')}\{sha1(root_1)}", rf"{STORES}\CA"]
+    certificates_of_ours = [rf"{certificates.get_store_path('ROOT')}\{sha1(root_1)}", rf"{STORES}\CA"]
     await host.edit(
         [
             *(DeleteValue(rf"{SERVICES}\{name}", "Environment") for name in NAMES),
@@ -136,10 +136,10 @@ async def test_the_commands_leave_the_state_of_a_host_configured_over_ssh(machin
 
 async def test_an_environment_of_the_images_own_is_not_overwritten(machine: Machine, desk: Desk) -> None:
     host = Wine(machine)
-    theirs = SetValue(rf"{SERVICES}\containerd", "Environment", multi_sz(["GODEBUG=x=1"]))
+    theirs = SetValue(rf"{SERVICES}\containerd", "Environment", build_multi_sz(["GODEBUG=x=1"]))
     await host.edit([theirs])
     await asyncio.to_thread(boot, machine, egress(desk))
     found = await seen(host)
-    assert found.value(theirs.path, "Environment") == theirs.value
-    assert found.key(LEDGER) is None
+    assert found.find_value(theirs.path, "Environment") == theirs.value
+    assert found.find_key(LEDGER) is None
     assert "the image sets an Environment for containerd" in (machine.drive / "k" / "proxy.log").read_text()

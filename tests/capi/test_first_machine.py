@@ -31,7 +31,7 @@ def first_machine(tmp_path: Path, **spec: Any) -> Path:
 def variables(*commands: str) -> dict[str, str]:
     script = "\n".join((*commands, "env -0"))
     done = subprocess.run(["sh", "-c", script], env={"PATH": os.defpath}, capture_output=True, text=True, check=True)
-    return {name: value for name, _, value in (one.partition("=") for one in done.stdout.split("\0")) if "_PROXY" in name}
+    return {name: value for name, _, value in (part.partition("=") for part in done.stdout.split("\0")) if "_PROXY" in name}
 
 
 @pytest.mark.lab
@@ -39,7 +39,7 @@ def test_services_kubeadm_and_kind_have_the_proxy(tmp_path: Path) -> None:
     out = first_machine(tmp_path, consumers=["Nodes", "StaticPods"])
     for service in ("containerd", "kubelet"):
         drop_in = (out / f"etc/systemd/system/{service}.service.d/http-proxy.conf").read_text()
-        assert systemd.environment(f"{service}.service", drop_in)["HTTPS_PROXY"] == URL
+        assert systemd.read_environment(f"{service}.service", drop_in)["HTTPS_PROXY"] == URL
     assert (out / "etc/transom/egress-ca.crt").read_text() == certificate("corp")
     # what ends in static pods is what the shell of kubeadm has
     first = (out / "commands.sh").read_text().splitlines()[0].replace("/etc/transom", f"{out}/etc/transom")

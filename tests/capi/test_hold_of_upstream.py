@@ -17,16 +17,18 @@ from tests.support.repository import DOCS
 
 import lab
 from lab import golang, infrastructure
-from transom.capi import upstream, windows_proxy, workers_page
-from transom.capi.commands import command_problems
-from transom.capi.image import Recipe
-from transom.capi.image import make as make_image
-from transom.capi.image.inputs import ImageInputs, downloads
-from transom.capi.inputs import Daemons, InputFile, ProviderName, WorkerInputs
-from transom.capi.providers import PROVIDERS
-from transom.capi.upstream import Fact
-from transom.capi.windows_release import PAUSE, RELEASES, image_name
-from transom.capi.worker import WorkerTemplate, make
+from transom.capi.bootstrap import windows_proxy
+from transom.capi.check import upstream
+from transom.capi.check.upstream import Fact
+from transom.capi.check.worker_inputs import Daemons, InputFile, ProviderName, WorkerInputs
+from transom.capi.image.image_recipe import Recipe
+from transom.capi.image.image_recipe import build_recipe as make_image
+from transom.capi.image.inputs import ImageInputs, iter_downloads
+from transom.capi.providers.provider_table import PROVIDERS
+from transom.capi.worker import workers_page
+from transom.capi.worker.machine_commands import find_command_problems
+from transom.capi.worker.windows_release import PAUSE, RELEASES, build_image_name
+from transom.capi.worker.worker_objects import WorkerTemplate, build_worker
 
 NAMES = get_args(ProviderName)
 FILES = Path(str(importlib.resources.files("transom.capi") / "image" / "files"))
@@ -38,7 +40,7 @@ def image(provider: ProviderName, **fields: Any) -> Recipe:
 
 
 def worker(provider: ProviderName = "aws", **fields: Any) -> WorkerTemplate:
-    return make(WorkerInputs(**{"cluster": "prod", "provider": provider, **fields}))
+    return build_worker(WorkerInputs(**{"cluster": "prod", "provider": provider, **fields}))
 
 
 def machine(made: WorkerTemplate) -> dict[str, Any]:
@@ -64,12 +66,13 @@ SOURCES = {
 """Go modules that other tests have anyway; scripts/upstream looks at the commits of the table, and at all the others."""
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize(
     "fact", [fact for fact in workers_page.FACTS if fact.repository in SOURCES], ids=lambda fact: fact.name
 )
 def test_upstreams_sources_say_so(fact: Fact) -> None:
-    text = (golang.module_source(Path(str(lab.__file__)).parent, SOURCES[fact.repository]) / fact.file).read_text("utf-8")
-    assert [said for said in fact.says if said not in text] == []
+    text = (golang.fetch_module_source(Path(str(lab.__file__)).parent, SOURCES[fact.repository]) / fact.file).read_text("utf-8")
+    assert [say for say in fact.says if say not in text] == []
 
 
 def test_cloudbase_init_says_so() -> None:
@@ -77,12 +80,12 @@ def test_cloudbase_init_says_so() -> None:
     assert facts
     for fact in facts:
         text = (Path(str(cloudbaseinit.__file__)).parents[1] / fact.file).read_text("utf-8")
-        assert [said for said in fact.says if said not in text] == []
+        assert [say for say in fact.says if say not in text] == []
 
 
 def test_the_page_shows_the_tables() -> None:
     page = (DOCS / "windows-workers.md").read_text("utf-8")
-    assert workers_page.page_with_tables(page) == page, "scripts/reference writes it"
+    assert workers_page.update_page(page) == page, "scripts/reference writes it"
 
 
 def test_each_fact_is_named_once() -> None:
@@ -108,7 +111,7 @@ RECORDED = {
 @pytest.mark.parametrize("daemons", ["hostprocess", "services"])
 def test_default_urls_have_the_form_of_recorded_releases(daemons: Daemons, minor: int) -> None:
     version = f"v1.{minor}.3"
-    urls = {item.name: item.url for item in downloads(ImageInputs("aws", daemons=daemons, kubernetes_version=version))}
+    urls = {item.name: item.url for item in iter_downloads(ImageInputs("aws", daemons=daemons, kubernetes_version=version))}
     for name, (form, fact) in RECORDED.items():
         # v2.2.1 is 2.2.1 in containerd's own form
         tag = fact.version.removeprefix("v") if name == "containerd" else fact.version
@@ -120,7 +123,7 @@ def test_default_urls_have_the_form_of_recorded_releases(daemons: Daemons, minor
 @pytest.mark.parametrize("provider", NAMES)
 def test_files_are_found_from_any_directory(provider: ProviderName) -> None:
     """Packer reads `file()` relative to the template (hcl2template/functions.go), all else to where it was started."""
-    made = make_image(ImageInputs(provider), {item.file: "0" * 64 for item in downloads(ImageInputs(provider))})
+    made = make_image(ImageInputs(provider), {item.file: "0" * 64 for item in iter_downloads(ImageInputs(provider))})
     text = made.files["windows.pkr.hcl"].decode()
     hcl2.loads(text)
     named = re.findall(r'^ +(?:source|user_data_file|destination) += "([^"]+)"$', text, re.MULTILINE)
@@ -185,7 +188,7 @@ def test_the_worker_finds_what_the_build_names(provider: ProviderName, version: 
     variables = {"kubernetes_base_url": "https://builds.example.com/k8s"} if "+" in version else {}
     text = image(provider, kubernetes_version=version, variables=variables).files["windows.pkr.hcl"].decode()
     spec = machine(worker(provider, kubernetes_version=version))
-    name = image_name("2022", version)
+    name = build_image_name("2022", version)
     assert f'image_name = "{name}"' in text
     if provider == "aws":
         (made,) = re.findall(r'ami_name +?= "(.+)"', text)
@@ -236,7 +239,7 @@ def test_the_kubelets_log_is_kept() -> None:
     text = script("kubernetes.ps1")
     runner = upstream.LOG_RUNNER.value
     assert rf"C:\k\{runner}.exe --log-file=C:\var\log\kubelet\kubelet.log C:\k\kubelet.exe" in text
-    assert runner in {item.file.removesuffix(".exe") for item in downloads(ImageInputs("gcp"))}
+    assert runner in {item.file.removesuffix(".exe") for item in iter_downloads(ImageInputs("gcp"))}
 
 
 def test_settings_of_a_node() -> None:
@@ -274,6 +277,7 @@ class Proxy(BaseHTTPRequestHandler):
         self.wfile.write(b"ok")
 
 
+@pytest.mark.lab
 def test_downloads_go_through_the_proxy_of_the_environment(tmp_path: Path) -> None:
     """The call of curl.exe, by a real curl: user and password of the proxy are sent, and exemptions go direct."""
     found = re.search(r"-Program \"[^\"]+curl\.exe\" -Arguments @\((.+)\)$", script("common.ps1"), re.MULTILINE)
@@ -294,7 +298,7 @@ def test_downloads_go_through_the_proxy_of_the_environment(tmp_path: Path) -> No
 
 
 def test_the_signer_is_named() -> None:
-    signed = {item.name: item.signer for item in downloads(ImageInputs("aws")) if item.check == "signature"}
+    signed = {item.name: item.signer for item in iter_downloads(ImageInputs("aws")) if item.check == "signature"}
     assert set(signed) == {"cloudbase_init", "openssh"}
     assert all(signed.values())
     text = image("aws").files["windows.pkr.hcl"].decode()
@@ -325,7 +329,7 @@ def test_the_signer_is_named() -> None:
     ],
 )
 def test_commands_that_end_the_script(command: str, refused: bool) -> None:
-    assert bool(list(command_problems(command))) == refused
+    assert bool(list(find_command_problems(command))) == refused
 
 
 def test_node_labels_are_joined() -> None:
@@ -336,7 +340,7 @@ def test_node_labels_are_joined() -> None:
 
 
 def test_a_failed_proxy_ends_the_script() -> None:
-    assert windows_proxy.entries("secret").pre == (r"cmd.exe /d /c C:\k\proxy.cmd", "if errorlevel 1 exit /b 1")
+    assert windows_proxy.build_entries("secret").pre == (r"cmd.exe /d /c C:\k\proxy.cmd", "if errorlevel 1 exit /b 1")
 
 
 @pytest.mark.parametrize("version", ["v1.36.3+vmware.1", "v1.36.3-eks-1a2b3c4", "v1.32.0"])

@@ -17,10 +17,10 @@ from tests.support.repository import DOCS
 from typer.testing import CliRunner
 
 from lab import powershell
-from transom.capi.image import InvalidRecipe, Recipe, make
+from transom.capi.check.worker_inputs import Daemons, ProviderName
+from transom.capi.image.image_recipe import InvalidRecipe, Recipe, build_recipe
 from transom.capi.image.inputs import ImageInputs
-from transom.capi.inputs import Daemons, ProviderName
-from transom.cli.program import program
+from transom.cli.program import build_program
 
 FILES = Path(str(importlib.resources.files("transom.capi") / "image" / "files"))
 PROVIDERS = get_args(ProviderName)
@@ -30,7 +30,7 @@ CMDLET = re.compile(r"[A-Z][A-Za-z]+-[A-Z][A-Za-z]+\Z")
 
 
 def recipe(provider: ProviderName, daemons: Daemons = "hostprocess", **variables: str) -> Recipe:
-    return make(ImageInputs(provider, daemons=daemons, variables=variables))
+    return build_recipe(ImageInputs(provider, daemons=daemons, variables=variables))
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -54,14 +54,14 @@ def test_every_script_is_powershell(daemons: Daemons) -> None:
     assert len(scripts) > 10
     for name, text in scripts.items():
         assert "\r\n" in text
-        assert powershell.faults(text.replace("<powershell>", "").replace("</powershell>", "")) == [], name
+        assert powershell.find_syntax_errors(text.replace("<powershell>", "").replace("</powershell>", "")) == [], name
 
 
 def test_every_cmdlet_is_verified_by_its_page() -> None:
     package = importlib.resources.files("transom.capi")
     files = [file for folder in ("scripts", "image/files") for file in (package / folder).iterdir()]
     texts = [file.read_text("utf-8") for file in files if file.name.endswith(".ps1")]
-    called = {name for text in texts for name in powershell.commands(text) if CMDLET.match(name)} - FUNCTIONS
+    called = {name for text in texts for name in powershell.list_commands(text) if CMDLET.match(name)} - FUNCTIONS
     page = (DOCS / "verified.md").read_text("utf-8")
     assert len(called) > 20
     assert sorted(name for name in called if f"`{name}`" not in page) == []
@@ -119,14 +119,14 @@ def test_a_text_of_a_variable_stays_that_text() -> None:
     ("inputs", "said"),
     [
         (ImageInputs("aws", windows="2016"), "Kubernetes does not list Windows Server '2016'"),
-        (ImageInputs("aws", kubernetes_version="1.36"), "no version of the form v1.N.M"),
-        (ImageInputs("aws", variables={"containerdurl": "x"}), "containerdurl is no variable"),
-        (ImageInputs("aws", variables={"containerd_sha256": "12"}), "containerd_sha256: a SHA-256 is 64 hex digits"),
+        (ImageInputs("aws", kubernetes_version="1.36"), "not a version of the form v1.N.M"),
+        (ImageInputs("aws", variables={"containerdurl": "x"}), "containerdurl is not a variable"),
+        (ImageInputs("aws", variables={"containerd_sha256": "12"}), "containerd_sha256: a SHA-256 hash must have"),
     ],
 )
 def test_what_cannot_be_built_is_refused(inputs: ImageInputs, said: str) -> None:
     with pytest.raises(InvalidRecipe, match=re.escape(said)):
-        make(inputs)
+        build_recipe(inputs)
 
 
 def test_services_of_the_image_have_their_programs() -> None:
@@ -136,7 +136,7 @@ def test_services_of_the_image_have_their_programs() -> None:
 
 def test_offline(tmp_path: Path) -> None:
     runner = CliRunner()
-    told = runner.invoke(program(), ["capi", "image", "--provider", "openstack", "--offline", "-o", "json"])
+    told = runner.invoke(build_program(), ["capi", "image", "--provider", "openstack", "--offline", "-o", "json"])
     downloads: list[dict[str, Any]] = json.loads(told.stdout)
     variables = {item["variable"] for item in downloads}
     assert variables == {"containerd_url", "cloudbase_init_url", "ssh_source_url", "cni_plugins_url", "kubernetes_base_url"}
@@ -145,10 +145,10 @@ def test_offline(tmp_path: Path) -> None:
     for item in downloads[1:]:
         (held / item["file"]).write_bytes(item["name"].encode())
     arguments = ["capi", "image", "--provider", "openstack", "--output-dir", str(tmp_path / "image"), "--downloads", str(held)]
-    refused = runner.invoke(program(), arguments)
+    refused = runner.invoke(build_program(), arguments)
     assert (refused.exit_code, downloads[0]["file"] in refused.stderr) == (2, True)
     (held / downloads[0]["file"]).write_bytes(b"x")
-    assert runner.invoke(program(), arguments).exit_code == 0
+    assert runner.invoke(build_program(), arguments).exit_code == 0
     manifest = json.loads((tmp_path / "image" / "manifest.json").read_text())
     assert all(item["check"] == "sha256" and len(item["sha256"]) == 64 for item in manifest["downloads"])
     assert 'source      = "${path.root}/downloads/"' in (tmp_path / "image" / "windows.pkr.hcl").read_text()

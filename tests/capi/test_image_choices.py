@@ -15,11 +15,11 @@ from tests.capi.packer_program import exchanged, packer, written
 from tests.support.repository import DOCS
 
 from lab import powershell
-from transom.capi import upstream_image as upstream
-from transom.capi.image import InvalidRecipe, Recipe, make
+from transom.capi.check import upstream_image as upstream
+from transom.capi.check.worker_inputs import ProviderName, WorkerInputs
+from transom.capi.image.image_recipe import InvalidRecipe, Recipe, build_recipe
 from transom.capi.image.inputs import ImageInputs
-from transom.capi.inputs import ProviderName, WorkerInputs
-from transom.capi.worker import make as make_worker
+from transom.capi.worker.worker_objects import build_worker as make_worker
 
 PACKER_FIELDS = Path(__file__).with_name("packer_fields.yaml")
 URL = "https://builds.example.com/azure-acr-credential-provider-windows-amd64.exe"
@@ -41,7 +41,7 @@ NAMES: dict[ProviderName, str] = {"azure": upstream.ACR_PROVIDER.value, "aws": u
 
 
 def recipe(provider: ProviderName = "azure", variables: dict[str, str] = CHOSEN) -> Recipe:
-    return make(ImageInputs(provider, variables=variables))
+    return build_recipe(ImageInputs(provider, variables=variables))
 
 
 def script(made: Recipe, name: str) -> str:
@@ -68,8 +68,8 @@ def test_without_a_choice_nothing_of_it_is_done() -> None:
     assert "credential-provider.ps1" not in made.files["windows.pkr.hcl"].decode()
     defaults = {
         name.strip('"'): block["default"].strip('"')
-        for one in hcl2.loads(made.files["variables.pkr.hcl"].decode())["variable"]
-        for name, block in one.items()
+        for item in hcl2.loads(made.files["variables.pkr.hcl"].decode())["variable"]
+        for name, block in item.items()
         if "default" in block
     }
     assert {name: defaults[name] for name in CHOSEN} == {
@@ -90,7 +90,7 @@ def test_the_scripts_do_what_image_builder_does() -> None:
     provider = script(made, "credential-provider")
     assert r"C:\var\lib\kubelet\credential-provider\$env:CREDENTIAL_PROVIDER_NAME.exe" in provider
     for name in ("features", "updates", "pause", "hns", "credential-provider", "transom-image-check"):
-        assert powershell.faults(script(made, name)) == [], name
+        assert powershell.find_syntax_errors(script(made, name)) == [], name
     # a category's name has blanks in Windows, and none in image-builder's list
     assert all(re.fullmatch(r"[A-Za-z]+", name) for name in upstream.UPDATE_CATEGORIES.value.split(", "))
     assert "$_.Name -replace ' ', ''" in script(made, "updates")
@@ -123,8 +123,8 @@ def test_the_credential_provider_is_a_download_like_others() -> None:
 
 REFUSED: list[tuple[ProviderName, dict[str, str], str]] = [
     ("azure", {"hyper_v": "yes"}, "hyper_v: true or false, not 'yes'"),
-    ("azure", {"disable_hypervisor": "true"}, "no hypervisor without hyper_v=true"),
-    ("azure", {"credential_provider_url": URL}, "give credential_provider_sha256"),
+    ("azure", {"disable_hypervisor": "true"}, "disable_hypervisor requires hyper_v=true"),
+    ("azure", {"credential_provider_url": URL}, "credential_provider_url requires credential_provider_sha256"),
     ("vsphere", {"credential_provider_url": URL, "credential_provider_sha256": SHA256}, "credential_provider_name: missing"),
     ("azure", {"windows_updates_kbs": "KB1,KB2"}, "windows_updates_kbs: 'KB1,KB2' is none"),
     ("azure", {"additional_registry_images_list": "a, b"}, "additional_registry_images_list: 'a, b' is none"),
@@ -171,7 +171,7 @@ def test_an_image_of_azure_goes_into_a_gallery_that_is_named() -> None:
 
 def test_the_worker_takes_what_the_page_says_of_it() -> None:
     """The flags, and the configuration as a file, for the program at the place where the build puts it."""
-    (block,) = re.findall(r"```yaml\n(kubeletArguments:.+?)```", (DOCS / "windows-workers.md").read_text("utf-8"), re.DOTALL)
+    (block,) = re.findall(r"```yaml\n(kubeletArguments:.+?)```", (DOCS / "windows-images.md").read_text("utf-8"), re.DOTALL)
     inputs = msgspec.convert({"cluster": "prod", "provider": "azure", **yaml.safe_load(block)}, WorkerInputs)
     made = make_worker(inputs)
     assert [finding for finding in made.findings if finding.severity == "error"] == []
@@ -179,6 +179,8 @@ def test_the_worker_takes_what_the_page_says_of_it() -> None:
     given = {item["name"]: item["value"] for item in spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"]}
     directory, file = (given[name] for name in upstream.CREDENTIAL_FLAGS.value.split(", "))
     assert directory.replace("/", "\\") in script(recipe(), "credential-provider")
-    (configuration,) = [yaml.safe_load(one.content) for one in inputs.files if one.path == file]
+    (configuration,) = [yaml.safe_load(item.content) for item in inputs.files if item.path == file]
     assert configuration["providers"][0]["name"] == upstream.ACR_PROVIDER.value
-    assert configuration["providers"][0]["args"] == [next(one["path"] for one in spec["files"] if "azure.json" in one["path"])]
+    assert configuration["providers"][0]["args"] == [
+        next(file["path"] for file in spec["files"] if "azure.json" in file["path"])
+    ]

@@ -9,10 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.bundles import certificate
 
-from transom.capi import windows_proxy
-from transom.capi.injection import CONTROL_PLANE_SPEC, TEMPLATE_SPEC, asks, edit, keeper, on_windows, secrets_named
-from transom.capi.kubeadm import Entries
-from transom.capi.machine_files import CA_STEM, DROP_INS, ENV_FILE, READ_ENV, RESTART, TRUST, linux_entries
+from transom.capi.bootstrap import windows_proxy
+from transom.capi.bootstrap.injection import (
+    CONTROL_PLANE_SPEC,
+    TEMPLATE_SPEC,
+    build_edit,
+    find_manager,
+    is_for_windows,
+    is_injection_requested,
+    list_secret_names,
+)
+from transom.capi.bootstrap.kubeadm import Entries
+from transom.capi.bootstrap.machine_files import CA_STEM, DROP_INS, ENV_FILE, READ_ENV, RESTART, TRUST, build_linux_entries
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
@@ -48,11 +56,13 @@ def template(spec: Any, generation: int = 1) -> Any:
 
 
 def injected(spec: Any, wanted: Entries) -> Any:
-    return patched(template(spec), edit(spec, wanted, SECRETS, TEMPLATE_SPEC, 1).operations)["spec"]["template"].get("spec")
+    return patched(template(spec), build_edit(spec, wanted, SECRETS, TEMPLATE_SPEC, 1).operations)["spec"]["template"].get(
+        "spec"
+    )
 
 
 def test_worker_gets_the_drop_ins_and_no_environment_of_kubeadm() -> None:
-    spec = injected({}, linux_entries(SECRET, PROXY))
+    spec = injected({}, build_linux_entries(SECRET, PROXY))
     source = {"secret": {"name": SECRET, "key": "containerdProxy"}}
     assert spec == {
         "files": [{"path": path, "permissions": "0600", "contentFrom": source} for path in DROP_INS],
@@ -63,7 +73,7 @@ def test_worker_gets_the_drop_ins_and_no_environment_of_kubeadm() -> None:
 def test_control_plane_reads_the_environment_first() -> None:
     before = {"preKubeadmCommands": ["echo theirs"], "clusterConfiguration": {}}
     document = {"metadata": {"generation": 7}, "spec": {"kubeadmConfigSpec": before}}
-    made = edit(before, linux_entries(SECRET, PROXY, control_plane=True), SECRETS, CONTROL_PLANE_SPEC, 7)
+    made = build_edit(before, build_linux_entries(SECRET, PROXY, control_plane=True), SECRETS, CONTROL_PLANE_SPEC, 7)
     after = patched(document, made.operations)["spec"]["kubeadmConfigSpec"]
     assert after["preKubeadmCommands"] == [READ_ENV, RESTART, "echo theirs"]
     assert after["files"][-1] == {
@@ -74,14 +84,14 @@ def test_control_plane_reads_the_environment_first() -> None:
 
 
 def test_certificates_stand_in_the_entries_and_no_proxy_needs_a_secret() -> None:
-    entries = linux_entries(SECRET, trust())
+    entries = build_linux_entries(SECRET, trust())
     assert [file.path for file in entries.files] == [f"{CA_STEM}.crt"]
     assert entries.files[0].content == certificate("corp 0")
     assert entries.pre == (TRUST, RESTART)
 
 
 def test_long_bundle_is_several_files_that_the_definition_takes() -> None:
-    entries = linux_entries(SECRET, trust(30))
+    entries = build_linux_entries(SECRET, trust(30))
     assert len(entries.files) > 1
     assert all(len(file.content) <= 10_240 for file in entries.files)
     assert "".join(file.content for file in entries.files) == "".join(certificate(f"corp {number}") for number in range(30))
@@ -90,12 +100,12 @@ def test_long_bundle_is_several_files_that_the_definition_takes() -> None:
 
 @pytest.mark.parametrize("egress", [Egress(), Egress(PROXY.http_proxy, consumers=("Apps", "Pods"))])
 def test_no_settings_for_nodes_is_no_entry(egress: Egress) -> None:
-    assert linux_entries(SECRET, egress, control_plane=True) == Entries()
+    assert build_linux_entries(SECRET, egress, control_plane=True) == Entries()
 
 
 def test_windows_entries_come_first_and_last() -> None:
     before = {"preKubeadmCommands": ["a"], "postKubeadmCommands": ["b"]}
-    after = injected(before, windows_proxy.entries("prod-windows-proxy"))
+    after = injected(before, windows_proxy.build_entries("prod-windows-proxy"))
     assert after["preKubeadmCommands"] == [windows_proxy.BEFORE_JOIN, windows_proxy.OR_STOP, "a"]
     assert after["postKubeadmCommands"] == ["b", windows_proxy.AFTER_JOIN]
     assert [file["path"] for file in after["files"]] == [windows_proxy.PROXY_REG, windows_proxy.PROXY_CMD]
@@ -103,10 +113,10 @@ def test_windows_entries_come_first_and_last() -> None:
 
 def test_file_of_somebody_else_at_our_path_is_named_and_nothing_is_edited() -> None:
     theirs = {"path": DROP_INS[0], "content": "[Service]\n"}
-    made = edit({"files": [theirs]}, linux_entries(SECRET, PROXY), SECRETS, TEMPLATE_SPEC)
+    made = build_edit({"files": [theirs]}, build_linux_entries(SECRET, PROXY), SECRETS, TEMPLATE_SPEC)
     assert made.foreign == (DROP_INS[0],)
     assert made.operations == ()
-    assert edit({"files": [theirs]}, Entries(), SECRETS, TEMPLATE_SPEC).operations == ()
+    assert build_edit({"files": [theirs]}, Entries(), SECRETS, TEMPLATE_SPEC).operations == ()
 
 
 def test_drop_in_of_another_service_from_our_secret_is_left_alone() -> None:
@@ -118,27 +128,27 @@ def test_drop_in_of_another_service_from_our_secret_is_left_alone() -> None:
 
 
 def test_entry_committed_by_hand_stays_where_it_is() -> None:
-    wanted = linux_entries(SECRET, PROXY)
+    wanted = build_linux_entries(SECRET, PROXY)
     by_hand = injected({"files": [{"path": "/etc/motd", "content": "hello"}]}, wanted)
     by_hand["files"].reverse()
     by_hand["preKubeadmCommands"].insert(0, "echo first")
-    assert edit(by_hand, wanted, SECRETS, TEMPLATE_SPEC).operations == ()
+    assert build_edit(by_hand, wanted, SECRETS, TEMPLATE_SPEC).operations == ()
 
 
 def test_changed_bundle_replaces_its_files_and_nothing_else() -> None:
-    before = injected({"files": [{"path": "/etc/motd", "content": "hello"}]}, linux_entries(SECRET, trust(30)))
-    after = injected(before, linux_entries(SECRET, trust(1)))
+    before = injected({"files": [{"path": "/etc/motd", "content": "hello"}]}, build_linux_entries(SECRET, trust(30)))
+    after = injected(before, build_linux_entries(SECRET, trust(1)))
     assert [file["path"] for file in after["files"]] == ["/etc/motd", f"{CA_STEM}.crt"]
     assert after["files"][1]["content"] == certificate("corp 0")
 
 
 def test_template_of_our_entries_alone_is_empty_again() -> None:
-    spec = injected(None, linux_entries(SECRET, PROXY))
+    spec = injected(None, build_linux_entries(SECRET, PROXY))
     assert injected(spec, Entries()) is None
 
 
 def test_edit_holds_for_one_generation_of_the_object() -> None:
-    made = edit({"files": [{"path": "/a"}]}, linux_entries(SECRET, PROXY), SECRETS, TEMPLATE_SPEC, 1)
+    made = build_edit({"files": [{"path": "/a"}]}, build_linux_entries(SECRET, PROXY), SECRETS, TEMPLATE_SPEC, 1)
     with pytest.raises(AssertionError):
         patched(template({"files": [{"path": "/a"}, {"path": "/b"}]}, 2), made.operations)
 
@@ -149,10 +159,10 @@ SPECS = st.fixed_dictionaries(
     {}, optional={"files": FILES, "preKubeadmCommands": COMMANDS, "postKubeadmCommands": COMMANDS, "verbosity": st.integers()}
 )
 WANTED = {
-    "worker": linux_entries(SECRET, PROXY),
-    "control plane": linux_entries(SECRET, PROXY, control_plane=True),
-    "bundle": linux_entries(SECRET, trust(2)),
-    "Windows": windows_proxy.entries("prod-windows-proxy"),
+    "worker": build_linux_entries(SECRET, PROXY),
+    "control plane": build_linux_entries(SECRET, PROXY, control_plane=True),
+    "bundle": build_linux_entries(SECRET, trust(2)),
+    "Windows": windows_proxy.build_entries("prod-windows-proxy"),
 }
 KINDS = st.sampled_from(sorted(WANTED))
 
@@ -165,9 +175,9 @@ def filled(spec: Any) -> Any:
 def test_edit_is_done_once_and_can_be_undone(spec: Any, one: str, another: str) -> None:
     first, second = WANTED[one], WANTED[another]
     once = injected(spec, first)
-    assert edit(once, first, SECRETS, TEMPLATE_SPEC).operations == ()
+    assert build_edit(once, first, SECRETS, TEMPLATE_SPEC).operations == ()
     other = injected(once, second)
-    assert edit(other, second, SECRETS, TEMPLATE_SPEC).operations == ()
+    assert build_edit(other, second, SECRETS, TEMPLATE_SPEC).operations == ()
     assert filled(injected(spec, second)) == filled(other)
     assert filled(injected(other, Entries())) == filled(spec)
 
@@ -185,29 +195,29 @@ def test_edit_is_done_once_and_can_be_undone(spec: Any, one: str, another: str) 
     ],
 )
 def test_who_else_writes_an_object(metadata: Any, who: str | None) -> None:
-    assert keeper(metadata) == who
+    assert find_manager(metadata) == who
 
 
 @pytest.mark.parametrize("where", ["labels", "annotations"])
 def test_only_the_text_true_asks(where: str) -> None:
-    assert asks({where: {"transom.dev/inject": "true"}})
-    assert not asks({where: {"transom.dev/inject": "false"}})
-    assert not asks({where: None})
+    assert is_injection_requested({where: {"transom.dev/inject": "true"}})
+    assert not is_injection_requested({where: {"transom.dev/inject": "false"}})
+    assert not is_injection_requested({where: None})
 
 
 def test_named_pipe_is_windows() -> None:
     pipe = {"nodeRegistration": {"criSocket": "npipe:////./pipe/containerd-containerd"}}
-    assert on_windows({"joinConfiguration": pipe})
-    assert not on_windows({"joinConfiguration": {"nodeRegistration": {"criSocket": "unix:///run/containerd.sock"}}})
-    assert not on_windows({})
+    assert is_for_windows({"joinConfiguration": pipe})
+    assert not is_for_windows({"joinConfiguration": {"nodeRegistration": {"criSocket": "unix:///run/containerd.sock"}}})
+    assert not is_for_windows({})
 
 
 def test_secrets_that_a_spec_waits_for() -> None:
-    spec = injected({"files": [{"path": "/a", "content": "b"}]}, linux_entries(SECRET, PROXY))
-    assert secrets_named(spec) == {SECRET}
+    spec = injected({"files": [{"path": "/a", "content": "b"}]}, build_linux_entries(SECRET, PROXY))
+    assert list_secret_names(spec) == {SECRET}
 
 
 def test_no_entry_holds_a_credential() -> None:
-    for entries in (linux_entries(SECRET, PROXY, control_plane=True), windows_proxy.entries("prod-windows-proxy")):
+    for entries in (build_linux_entries(SECRET, PROXY, control_plane=True), windows_proxy.build_entries("prod-windows-proxy")):
         whole = [base64.b64decode(f.content).decode() if f.encoding == "base64" else f.content for f in entries.files]
         assert "hunter2" not in " ".join((*whole, *entries.pre, *entries.post))

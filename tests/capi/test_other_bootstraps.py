@@ -12,8 +12,8 @@ from tests.support.bundles import certificate, config_map
 from tests.support.management.manifests import USER, base, cluster, credentials
 from typer.testing import CliRunner
 
-from transom.capi.machine_files import MACHINE_ENV, READ_MACHINE_ENV, SET_MACHINE_ENV, TRUST
-from transom.cli.program import program
+from transom.capi.bootstrap.machine_files import MACHINE_ENV, READ_MACHINE_ENV, SET_MACHINE_ENV, TRUST
+from transom.cli.program import build_program
 
 PASSWORD = 'hunter2%^&!"\\é$ x'
 URL = f"http://{USER}:hunter2%25%5E%26%21%22%5C%C3%A9%24%20x@192.168.52.220:3128"
@@ -33,7 +33,7 @@ def rendered(tmp_path: Path, kind: str, *arguments: str, **spec: Any) -> tuple[l
     bundle = config_map("corp-ca", {"ca-bundle.crt": certificate("corp")})
     values = [base(trustedCA={"name": "corp-ca"}, **spec), credentials(PASSWORD), bundle, one]
     (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(values))
-    done = CliRunner().invoke(program(), ["render", "-f", str(tmp_path), "--machine-templates", "entries", *arguments])
+    done = CliRunner().invoke(build_program(), ["render", "-f", str(tmp_path), "--machine-templates", "entries", *arguments])
     assert done.exit_code == 0, done.output
     return [item for item in yaml.safe_load_all(done.stdout) if item], done.output
 
@@ -74,9 +74,9 @@ def test_who_is_no_consumer_gets_nothing(tmp_path: Path, kind: str) -> None:
 def definitions(management_plane: ControlPlane) -> ControlPlane:
     files = kept_definitions("rke2", "talos")
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": files})
-    management_plane.kubectl("apply", "--server-side", "-f", "-", input=listed)
-    names = [f"crd/{one['metadata']['name']}" for one in files]
-    management_plane.kubectl("wait", "--for=condition=Established", "--timeout=180s", *names)
+    management_plane.run_kubectl("apply", "--server-side", "-f", "-", input=listed)
+    names = [f"crd/{file['metadata']['name']}" for file in files]
+    management_plane.run_kubectl("wait", "--for=condition=Established", "--timeout=180s", *names)
     return management_plane
 
 
@@ -84,13 +84,13 @@ def definitions(management_plane: ControlPlane) -> ControlPlane:
 @pytest.mark.parametrize(("kind", "more"), [("RKE2ControlPlane", RKE2), ("TalosControlPlane", TALOS)])
 def test_their_own_definitions_take_it(tmp_path: Path, definitions: ControlPlane, kind: str, more: dict[str, Any]) -> None:
     objects, _ = rendered(tmp_path, kind, "--show-secrets", linux={"environmentScope": "Both"})
-    for one in objects:
-        if one["kind"] == kind:
-            one["spec"] |= more
-        if "Talos" in one["kind"]:
-            spec = one["spec"]
-            (spec["controlPlaneConfig"]["controlplane"] if one["kind"] == kind else spec["template"]["spec"])[
+    for obj in objects:
+        if obj["kind"] == kind:
+            obj["spec"] |= more
+        if "Talos" in obj["kind"]:
+            spec = obj["spec"]
+            (spec["controlPlaneConfig"]["controlplane"] if obj["kind"] == kind else spec["template"]["spec"])[
                 "generateType"
             ] = "worker"
-        one["metadata"]["namespace"] = "default"
-        definitions.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", input=json.dumps(one))
+        obj["metadata"]["namespace"] = "default"
+        definitions.run_kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", input=json.dumps(obj))

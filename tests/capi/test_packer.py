@@ -9,10 +9,10 @@ import pytest
 import yaml
 from tests.capi.packer_program import exchanged, packer, written
 
-from transom.capi.image import make
+from transom.capi.check.worker_inputs import ProviderName
+from transom.capi.image.image_recipe import build_recipe
 from transom.capi.image.inputs import ImageInputs
-from transom.capi.inputs import ProviderName
-from transom.capi.providers import PROVIDERS as ALL
+from transom.capi.providers.provider_table import PROVIDERS as ALL
 
 PROVIDERS = get_args(ProviderName)
 FIELDS: dict[str, Any] = yaml.load(Path(__file__).with_name("packer_fields.yaml").read_text(), yaml.CSafeLoader)
@@ -25,8 +25,8 @@ AWKWARD = 'a b"c\\d$${e}%{f}é'
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_packer_takes_the_template(provider: ProviderName, tmp_path: Path, *, offline: bool) -> None:
     """From another directory, with every variable given: a text that HCL could stumble over, where it is no number."""
-    plain = make(ImageInputs(provider))
-    made = make(ImageInputs(provider), {item.file: "0" * 64 for item in plain.downloads} if offline else None)
+    plain = build_recipe(ImageInputs(provider))
+    made = build_recipe(ImageInputs(provider), {item.file: "0" * 64 for item in plain.downloads} if offline else None)
     image = written(made, tmp_path / "image")
     if offline:
         (image / "downloads").mkdir()
@@ -55,7 +55,7 @@ def unknown(body: Mapping[str, Any], fields: Mapping[str, Any], path: str = "") 
             found.append(f"{path}{name}")
         elif isinstance(wanted, dict):
             blocks = value if isinstance(value, list) else [value]
-            found += [one for block in blocks for one in unknown(block, wanted, f"{path}{name}.")]
+            found += [item for block in blocks for item in unknown(block, wanted, f"{path}{name}.")]
         elif isinstance(value, list) != wanted.startswith("List"):
             found.append(f"{path}{name}: {wanted}")
     return found
@@ -66,7 +66,7 @@ def test_the_plugin_has_every_field(provider: ProviderName) -> None:
     builder = ALL[provider].builder
     plugin = FIELDS[builder.type]
     assert plugin["repository"] == builder.source.removeprefix("github.com/").replace("/", "/packer-plugin-", 1)
-    body = hcl2.loads(make(ImageInputs(provider)).files["windows.pkr.hcl"].decode())["source"][0][f'"{builder.type}"'][
+    body = hcl2.loads(build_recipe(ImageInputs(provider)).files["windows.pkr.hcl"].decode())["source"][0][f'"{builder.type}"'][
         '"windows"'
     ]
     shown = {name.strip('"'): value for name, value in body.items()}

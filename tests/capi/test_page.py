@@ -9,10 +9,10 @@ import yaml
 from tests.support.repository import DOCS
 from typer.testing import CliRunner
 
-from transom.cli.program import program
+from transom.cli.program import build_program
 
 PAGE = (DOCS / "windows-workers.md").read_text("utf-8")
-SECTION = PAGE.partition("## What you want")[2].partition("\n## ")[0]
+SECTION = PAGE.partition("## Commands")[2].partition("\n## ")[0]
 TABLE = "\n".join(line for line in SECTION.splitlines() if line.startswith("|"))
 COMMANDS = re.findall(r"`transom (capi [^`]+)`", TABLE)
 MANIFESTS = """
@@ -29,8 +29,8 @@ spec: {controlPlaneEndpoint: {host: prod.example.com, port: 6443}}
 
 
 def test_the_stories_of_the_proposal_have_their_commands() -> None:
-    assert "create Windows workers with the Cluster API" in TABLE
-    assert "manage them" in TABLE
+    assert "create Windows workers with Cluster API" in TABLE
+    assert "scale them" in TABLE
     assert len(COMMANDS) >= 10
 
 
@@ -42,7 +42,7 @@ def test_a_command_of_the_page(command: str, tmp_path: Path, monkeypatch: pytest
         (tmp_path / directory / "all.yaml").write_text(MANIFESTS)
     (tmp_path / "inputs.yaml").write_text("cluster: prod\nprovider: vsphere\npreKubeadmCommands: [hostname]\n")
     words = shlex.split(re.split(r"\\\||>", command)[0])
-    done = CliRunner().invoke(program(), words)
+    done = CliRunner().invoke(build_program(), words)
     assert done.exit_code == 0, done.stderr
     if words[1] == "worker":
         kinds = {item["kind"] for item in yaml.safe_load_all(done.stdout)}

@@ -13,12 +13,12 @@ import yaml
 from tests.capi.settings import EGRESS
 from typer.testing import CliRunner
 
-from transom.capi import upstream_pools as upstream
-from transom.capi.inputs import InputFile, ProviderName, WorkerInputs
-from transom.capi.providers import PROVIDERS
-from transom.capi.template_check import GivenObject, check
-from transom.capi.worker import WorkerTemplate, make, replaced
-from transom.cli.program import program
+from transom.capi.check import upstream_pools as upstream
+from transom.capi.check.template_check import GivenObject, check
+from transom.capi.check.worker_inputs import InputFile, ProviderName, WorkerInputs
+from transom.capi.providers.provider_table import PROVIDERS
+from transom.capi.worker.worker_objects import WorkerTemplate, build_worker, iter_replaced
+from transom.cli.program import build_program
 from transom.proxy.secret import Secret
 
 PROXY_CMD = "C:/k/proxy.cmd"
@@ -27,7 +27,9 @@ PROXY_CMD = "C:/k/proxy.cmd"
 def pool(provider: ProviderName = "aws", **fields: Any) -> WorkerTemplate:
     egress = fields.pop("egress", None)
     region = {"location": "westeurope"} if provider == "azure" else {}
-    return make(WorkerInputs(**{"cluster": "prod", "provider": provider, "machine_pool": True, **region, **fields}), egress)
+    return build_worker(
+        WorkerInputs(**{"cluster": "prod", "provider": provider, "machine_pool": True, **region, **fields}), egress
+    )
 
 
 def of_kind(worker: WorkerTemplate, kind: str) -> dict[str, Any]:
@@ -38,7 +40,7 @@ def of_kind(worker: WorkerTemplate, kind: str) -> dict[str, Any]:
 @pytest.mark.parametrize("provider", ["aws", "azure"])
 def test_the_command_makes_a_pool(provider: ProviderName) -> None:
     flags = ["--machine-pool", "--replicas", "12", *(("--location", "westeurope") if provider == "azure" else ())]
-    done = CliRunner().invoke(program(), ["capi", "worker", "--cluster", "prod", "--provider", provider, *flags])
+    done = CliRunner().invoke(build_program(), ["capi", "worker", "--cluster", "prod", "--provider", provider, *flags])
     assert done.exit_code == 0, done.stderr
     configuration, machines, owner, *_ = yaml.safe_load_all(done.stdout)
     assert [configuration["kind"], owner["kind"], owner["spec"]["replicas"]] == ["KubeadmConfig", "MachinePool", 12]
@@ -67,7 +69,9 @@ def test_refused(provider: ProviderName, fields: dict[str, Any], field: str, sai
     made = pool(provider, **fields)
     assert made.objects == ()
     found = [finding for finding in made.findings if finding.severity == "error"]
-    assert [(one.field, said in one.message, one.object.partition("/")[0]) for one in found] == [(field, True, "MachinePool")]
+    assert [(item.field, said in item.message, item.object.partition("/")[0]) for item in found] == [
+        (field, True, "MachinePool")
+    ]
 
 
 def test_a_name_that_capz_would_change_is_none() -> None:
@@ -96,7 +100,7 @@ def test_what_is_not_gzipped_as_a_whole_is_gzipped_by_file() -> None:
     """CAPA's launch template takes the bootstrap data raw: with a proxy and three CAs it would be too long for EC2."""
     files = of_kind(pool(egress=EGRESS), "KubeadmConfig")["spec"]["files"]
     (script,) = [file for file in files if file["path"] == PROXY_CMD]
-    worker = make(WorkerInputs(cluster="prod", provider="aws"), EGRESS)
+    worker = build_worker(WorkerInputs(cluster="prod", provider="aws"), EGRESS)
     (plain,) = [
         file
         for file in of_kind(worker, "KubeadmConfigTemplate")["spec"]["template"]["spec"]["files"]
@@ -113,7 +117,7 @@ def test_too_much_for_a_launch_template_is_refused() -> None:
         for name, content in (("even", bytes(12_000)), ("noise", Random(1).randbytes(12_000)))
     )
     assert of_kind(pool(files=(even,)), "KubeadmConfig")
-    (finding,) = [one for one in pool(files=(noise,)).findings if one.severity == "error"]
+    (finding,) = [finding for finding in pool(files=(noise,)).findings if finding.severity == "error"]
     assert "CAPA gzips nothing of a pool (16,384). The largest file is C:/k/noise" in finding.message
     assert finding.message.endswith("or take a MachineDeployment, whose user data CAPA gzips")
 
@@ -126,13 +130,13 @@ def test_something_new_is_a_configuration_of_another_name_and_the_pool_stays() -
     assert old != new
     assert of_kind(first, "AWSMachinePool") == of_kind(second, "AWSMachinePool")
     old_configuration = of_kind(first, "KubeadmConfig")
-    (line,) = replaced(second.objects, [old_configuration, *second.objects])
+    (line,) = iter_replaced(second.objects, [old_configuration, *second.objects])
     assert line.startswith(f"KubeadmConfig default/{old} is an old one, and nothing uses it")
-    (line,) = replaced(second.objects, [old_configuration, of_kind(first, "MachinePool")])
+    (line,) = iter_replaced(second.objects, [old_configuration, of_kind(first, "MachinePool")])
     assert line.endswith("MachinePool prod-win still uses it: keep it")
     machines_own = {**of_kind(first, "KubeadmConfig")}
     machines_own["metadata"] = {**machines_own["metadata"], "ownerReferences": [{"kind": "Machine", "name": "m"}]}
-    assert list(replaced(second.objects, [machines_own])) == []
+    assert list(iter_replaced(second.objects, [machines_own])) == []
 
 
 def test_key_pairs_of_pools() -> None:
@@ -157,8 +161,8 @@ def kind(provider: ProviderName) -> str:
 
 def found(given: list[dict[str, Any]]) -> list[str]:
     return [
-        f"{one.severity} {one.object} {one.field} {one.message}"
-        for one in check([GivenObject("a.yaml", item) for item in given], {})
+        f"{entry.severity} {entry.object} {entry.field} {entry.message}"
+        for entry in check([GivenObject("a.yaml", item) for item in given], {})
     ]
 
 
@@ -175,7 +179,7 @@ def renamed(name: str) -> Callable[[list[dict[str, Any]]], object]:
 
 
 def template(**fields: Any) -> Callable[[list[dict[str, Any]]], object]:
-    return lambda given: given[1]["spec"]["awsLaunchTemplate"].update(fields)
+    return lambda item: item[1]["spec"]["awsLaunchTemplate"].update(fields)
 
 
 def many_files(given: list[dict[str, Any]]) -> None:
@@ -189,10 +193,10 @@ FAULTS: list[tuple[ProviderName, Callable[[list[dict[str, Any]]], object], str]]
     ("aws", template(instanceMetadataOptions={"httpTokens": "required"}), "without a session token"),
     (
         "aws",
-        lambda given: given[2]["spec"].update(replicas=11),
+        lambda item: item[2]["spec"].update(replicas=11),
         "error MachinePool/prod-win spec.replicas 11: CAPA makes no pool",
     ),
-    ("azure", lambda given: given[1]["spec"]["template"]["osDisk"].update(osType="Linux"), "takes a pool for Linux"),
+    ("azure", lambda item: item[1]["spec"]["template"]["osDisk"].update(osType="Linux"), "treats the pool as Linux"),
     (
         "azure",
         renamed("prod-mp-win"),

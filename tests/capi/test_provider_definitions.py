@@ -8,10 +8,10 @@ import pytest
 from lab.control_plane import ControlPlane
 from tests.capi.settings import EGRESS
 
-from transom.capi.inputs import InputUser, ProviderName, WorkerInputs
-from transom.capi.providers import PROVIDERS as ALL
-from transom.capi.windows_release import PAUSE
-from transom.capi.worker import make
+from transom.capi.check.worker_inputs import InputUser, ProviderName, WorkerInputs
+from transom.capi.providers.provider_table import PROVIDERS as ALL
+from transom.capi.worker.windows_release import PAUSE
+from transom.capi.worker.worker_objects import build_worker
 
 pytestmark = pytest.mark.lab
 
@@ -55,7 +55,7 @@ def test_every_object_is_taken(management: ControlPlane, provider: ProviderName,
     users = (InputUser("operator", ("Administrators",), ("ssh-ed25519 AAAA a@b",)),)
     version = f"v1.{minor}.1"
     for more in ({}, {"image": "a-name", "disk_gi_b": 200, "instance_type": "large", "users": users}):
-        made = make(inputs(provider, kubernetes_version=version, name=f"tried-{minor}-{len(more)}", **more), EGRESS)
+        made = build_worker(inputs(provider, kubernetes_version=version, name=f"tried-{minor}-{len(more)}", **more), EGRESS)
         assert len(made.objects) == 6, made.findings
         for item in made.objects:
             try_out(management, item)
@@ -64,7 +64,7 @@ def test_every_object_is_taken(management: ControlPlane, provider: ProviderName,
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_wrong_machine_is_refused(management: ControlPlane, provider: ProviderName) -> None:
     machine, said = WRONG[provider]
-    made = make(inputs(provider, name="wrong", machine=machine))
+    made = build_worker(inputs(provider, name="wrong", machine=machine))
     (template,) = [item for item in made.objects if item["kind"].endswith("MachineTemplate")]
     with pytest.raises(urllib.error.HTTPError) as refused:
         try_out(management, template)
@@ -80,7 +80,9 @@ def test_pools_are_those_of_the_providers_that_have_them() -> None:
 def test_every_object_of_a_pool_is_taken(management: ControlPlane, provider: ProviderName, minor: int) -> None:
     users = (InputUser("operator", ("Administrators",), ("ssh-ed25519 AAAA a@b",)),)
     for more in ({}, {"image": "a-name", "disk_gi_b": 200, "instance_type": "large", "users": users, "api_version": "v1beta1"}):
-        made = make(pool(provider, kubernetes_version=f"v1.{minor}.1", name=f"pool-{minor}-{len(more)}", **more), EGRESS)
+        made = build_worker(
+            pool(provider, kubernetes_version=f"v1.{minor}.1", name=f"pool-{minor}-{len(more)}", **more), EGRESS
+        )
         assert [item["kind"] for item in made.objects[1:4]] == ["KubeadmConfig", ALL[provider].pool.kind, "MachinePool"]
         for item in made.objects:
             try_out(management, item)
@@ -89,7 +91,7 @@ def test_every_object_of_a_pool_is_taken(management: ControlPlane, provider: Pro
 @pytest.mark.parametrize("provider", list(POOLS))
 def test_a_wrong_pool_is_refused(management: ControlPlane, provider: ProviderName) -> None:
     machine, said = POOLS[provider]
-    made = make(pool(provider, name="wrong", machine=machine))
+    made = build_worker(pool(provider, name="wrong", machine=machine))
     with pytest.raises(urllib.error.HTTPError) as refused:
         try_out(management, made.objects[1])
     assert said in json.loads(refused.value.read())["message"]

@@ -5,15 +5,15 @@ import pytest
 from tests.capi.settings import EGRESS
 from tests.winsim.consoles import booted, console
 
-from transom.capi import windows_proxy
-from transom.capi.content import script
+from transom.capi.bootstrap import windows_proxy
+from transom.capi.worker.file_content import read_script
 from transom.proxy.settings import Egress
 from transom.windows import ledger
-from transom.windows.host import ServiceState
+from transom.windows.host.host_state import ServiceState
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.registry.edits import DeleteValue
 from winsim import Host
-from winsim.filesystem import listed
+from winsim.filesystem import list_entries
 
 PLACE = r"C:\k"
 
@@ -24,9 +24,9 @@ async def machine(*services: str, egress: Egress | None = EGRESS) -> Host:
         host.add_service(name)
     await host.boot()
     host.files.make_directories(PLACE)
-    host.files.write(rf"{PLACE}\proxy.cmd", script("proxy.cmd"))
+    host.files.write(rf"{PLACE}\proxy.cmd", read_script("proxy.cmd"))
     if egress is not None:
-        host.files.write(rf"{PLACE}\proxy.reg", windows_proxy.proxy_reg(egress, "prod"))
+        host.files.write(rf"{PLACE}\proxy.reg", windows_proxy.render_proxy_reg(egress, "prod"))
     return host
 
 
@@ -43,8 +43,8 @@ def log(host: Host) -> list[str]:
 
 
 def environment(host: Host, service: str) -> int:
-    value = host.registry.value(rf"{SERVICES}\{service}", "Environment")
-    return len(value.texts()) if value else 0
+    value = host.registry.find_value(rf"{SERVICES}\{service}", "Environment")
+    return len(value.to_texts()) if value else 0
 
 
 async def test_as_it_should_be() -> None:
@@ -53,14 +53,14 @@ async def test_as_it_should_be() -> None:
     assert log(host) == ["imported", "restarted containerd", "restarted kubelet", "nothing to put back"]
     assert (environment(host, "containerd"), environment(host, "kubelet")) == (3, 3)
     assert not host.files.exists(rf"{PLACE}\proxy.reg")
-    assert sorted(node.name for node in listed(host.files.directory(PLACE))) == ["proxy.cmd", "proxy.log"]
+    assert sorted(node.name for node in list_entries(host.files.get_directory(PLACE))) == ["proxy.cmd", "proxy.log"]
     assert host.unknown == []
 
 
 async def test_a_service_that_is_not_there_yet_is_not_half_made() -> None:
     host = await machine("containerd")
     assert await before_join(host) == 0
-    assert host.registry.key(rf"{SERVICES}\kubelet") is None
+    assert host.registry.find_key(rf"{SERVICES}\kubelet") is None
     assert list(ledger.read(host.registry).environment.services) == ["containerd"]
     host.add_service("kubelet")
     assert await after_join(host) == 0
@@ -82,7 +82,7 @@ async def test_settings_without_anything_restart_nothing() -> None:
     starts = len(host.starts("containerd"))
     assert (await before_join(host), await after_join(host)) == (0, 0)
     assert (log(host), len(host.starts("containerd"))) == (["proxy.reg sets nothing"] * 2, starts)
-    assert host.registry.key(LEDGER) is None
+    assert host.registry.find_key(LEDGER) is None
 
 
 async def test_certificates_alone() -> None:

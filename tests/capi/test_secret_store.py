@@ -18,7 +18,7 @@ import pytest
 import requests
 
 from lab import cloudbase, golang, infrastructure
-from transom.capi.inputs import SecretStore
+from transom.capi.check.worker_inputs import SecretStore
 
 FILES = Path(str(importlib.resources.files("transom.capi") / "image" / "files"))
 MODULE = "transom_boothook"
@@ -99,8 +99,8 @@ def plugin(amazon: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = __import__(MODULE)
     monkeypatch.setattr(module, "METADATA", amazon)
     monkeypatch.setattr(module, "PAUSE", 0)
-    monkeypatch.setattr(module, "_endpoint", lambda _: amazon)
-    monkeypatch.setattr(module.factory, "get_metadata_service", lambda: cloudbase.service(b"", cloudbase.HOST))
+    monkeypatch.setattr(module, "_read_endpoint", lambda _: amazon)
+    monkeypatch.setattr(module.factory, "get_metadata_service", lambda: cloudbase.create_service(b"", cloudbase.HOST))
     yield module
     sys.modules.pop(MODULE)
 
@@ -109,7 +109,11 @@ def document(store: SecretStore, prefix: str, chunks: int) -> bytes:
     """What the provider makes (pkg/internal/mime of its module), of its own script."""
     directory = "secretsmanager" if store == "secrets-manager" else "ssm"
     source = (
-        golang.module_source(Path(__file__).parent, infrastructure.MODULES["aws"][0]) / "pkg" / "cloud" / "services" / directory
+        golang.fetch_module_source(Path(__file__).parent, infrastructure.MODULES["aws"][0])
+        / "pkg"
+        / "cloud"
+        / "services"
+        / directory
     )
     script = (source / "secret_fetch_script.go").read_text().partition("= `")[2].rpartition("`")[0]
     for name, value in (("Region", "eu-central-1"), ("SecretPrefix", prefix), ("Chunks", str(chunks)), ("Endpoint", "")):
@@ -133,6 +137,7 @@ def keep(store: SecretStore, prefix: str) -> int:
     return len(parts)
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("store", ["secrets-manager", "ssm-parameter-store"])
 def test_what_is_in_the_store_is_what_boots(store: SecretStore, plugin: ModuleType) -> None:
     prefix = "aws.cluster.x-k8s.io/0f5c"
@@ -147,6 +152,7 @@ def test_what_is_in_the_store_is_what_boots(store: SecretStore, plugin: ModuleTy
     assert f"token: {TOKEN}\nname: 'win-1'" in join.content.decode()
 
 
+@pytest.mark.lab
 def test_the_store_is_reached_through_the_proxy(plugin: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's own proxy is in what is fetched: the image has one for the store, and metadata are asked directly."""
     settings, asked = tmp_path / "transom_boothook.json", []
@@ -168,11 +174,13 @@ def test_the_store_is_reached_through_the_proxy(plugin: ModuleType, tmp_path: Pa
     assert set(asked) == {("POST", "http://proxy.example.com:3128"), ("PUT", None), ("GET", None)}
 
 
+@pytest.mark.lab
 def test_without_the_plugin_nothing_boots(amazon: str) -> None:
     """Why the image must have it: cloudbase-init ignores the part."""
     assert cloudbase.read(document("secrets-manager", "aws.cluster.x-k8s.io/0f5c", 1)).events == []
 
 
+@pytest.mark.lab
 def test_a_store_that_does_not_answer_is_said_without_a_secret(plugin: ModuleType) -> None:
     prefix = "aws.cluster.x-k8s.io/0f5c"
     user_data = document("secrets-manager", prefix, keep("secrets-manager", prefix))
@@ -188,7 +196,7 @@ def test_requests_are_signed_as_amazon_documents_it(plugin: ModuleType) -> None:
     """The published vector `get-vanilla` of the Signature Version 4 test suite."""
     headers = {"Host": "example.amazonaws.com", "X-Amz-Date": "20150830T123600Z"}
     credentials = {"AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
-    made = plugin.authorization("GET", "/", headers, b"", "us-east-1", "service", credentials)
+    made = plugin.build_authorization("GET", "/", headers, b"", "us-east-1", "service", credentials)
     assert made.endswith("Signature=5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31")
 
 

@@ -8,7 +8,7 @@ import yaml
 from tests.winsim.consoles import booted, console
 
 import transom
-from transom.windows.host import ServiceState
+from transom.windows.host.host_state import ServiceState
 
 CAPI = Path(transom.__file__).parent / "capi"
 ANSWERING: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_name("answering.yaml").read_text("utf-8"))
@@ -25,7 +25,7 @@ async def started(command: str) -> int:
     assert (await console(host, f'sc.exe create made binPath= "{command}" start= auto')).code == 0
     code = (await console(host, "sc.exe start made")).code
     if code == 0:
-        assert await host.services.reached("made", ServiceState.RUNNING, 30)
+        assert await host.services.wait_for_state("made", ServiceState.RUNNING, 30)
     return code
 
 

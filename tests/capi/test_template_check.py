@@ -9,19 +9,19 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from transom.capi.image import make as make_image
+from transom.capi.check.template_check import GivenObject, check
+from transom.capi.check.worker_inputs import ProviderName, WorkerInputs
+from transom.capi.image.image_recipe import build_recipe as make_image
 from transom.capi.image.inputs import ImageInputs
-from transom.capi.inputs import ProviderName, WorkerInputs
-from transom.capi.template_check import GivenObject, check
-from transom.capi.worker import make
-from transom.cli.program import program
+from transom.capi.worker.worker_objects import build_worker
+from transom.cli.program import build_program
 
 NAMES = get_args(ProviderName)
 Change = Callable[[dict[str, Any]], object]
 
 
 def objects(provider: ProviderName) -> list[dict[str, Any]]:
-    made = make(WorkerInputs(cluster="prod", provider=provider, machine_name_prefix="win"))
+    made = build_worker(WorkerInputs(cluster="prod", provider=provider, machine_name_prefix="win"))
     return [json.loads(json.dumps(item)) for item in made.objects if item["kind"] not in ("ConfigMap", "ClusterResourceSet")]
 
 
@@ -31,7 +31,8 @@ def image(provider: ProviderName) -> dict[str, str]:
 
 def found(given: list[dict[str, Any]], files: dict[str, str] | None = None) -> list[str]:
     return [
-        f"{one.object} {one.field} {one.message}" for one in check([GivenObject("a.yaml", item) for item in given], files or {})
+        f"{entry.object} {entry.field} {entry.message}"
+        for entry in check([GivenObject("a.yaml", item) for item in given], files or {})
     ]
 
 
@@ -64,12 +65,12 @@ OBJECTS: list[tuple[ProviderName, int, Change, str]] = [
     ("aws", 0, bootstrap(files=[{"path": "C:/k/a", "content": "http://alice:hunter2@p.example"}]), "user and password"),
     ("aws", 0, bootstrap(files=[{"path": "C:/k/a", "content": "", "permissions": 644}]), "octal digits"),
     ("aws", 0, bootstrap(files=[{"path": "C:/k/kubelet-arguments.txt", "content": "--v=2"}]), "need not find containerd"),
-    ("aws", 1, lambda item: spec(item).pop("uncompressedUserData"), "CAPA gzips user data only where this is false"),
+    ("aws", 1, lambda item: spec(item).pop("uncompressedUserData"), "CAPA gzips user data only if this is false"),
     ("aws", 1, machine(imageLookupFormat="my-windows-*"), "without a key pair"),
     ("aws", 1, lambda item: spec(item).pop("sshKeyName"), "key pair called `default`"),
     ("aws", 1, machine(instanceMetadataOptions={"httpTokens": "required"}), "without a session token"),
     ("vsphere", 1, machine(network={"devices": [{"networkName": "a", "dhcp4": False}]}), "the machine has no address"),
-    ("vsphere", 1, machine(os="Linux"), "takes a machine for Linux"),
+    ("vsphere", 1, machine(os="Linux"), "treats the machine as Linux"),
     ("openstack", 1, machine(image={"filter": {"name": "windows-*"}}), "by its exact name"),
     ("gcp", 1, machine(image="global/images/transom-windows-2022-v1-36-3"), "builds add their time"),
     (
@@ -104,7 +105,7 @@ FILES: list[tuple[ProviderName, str, str, str, str]] = [
     ("gcp", "scripts/cloudbase-init-unattend.conf", "allow_reboot=false", "allow_reboot=true", "a restart inside Setup"),
     ("gcp", "scripts/cloudbase-init-unattend.conf", "init-unattend.log", "init.log", "both runs write one log"),
     ("azure", "scripts/cloudbase-init.conf", "completed=true", "completed=false", "Azure waits"),
-    ("azure", "scripts/cloudbase-init.conf", "AzureGuestAgentPlugin", "X", "agent is not there"),
+    ("azure", "scripts/cloudbase-init.conf", "AzureGuestAgentPlugin", "X", "agent is not installed"),
     ("vsphere", "scripts/cloudbase-init.conf", "NetworkConfigPlugin", "X", "static addresses"),
     ("aws", "scripts/cloudbase-init.conf", "transom_ec2.", "cloudbaseinit.metadata.services.ec2service.", "without a key pair"),
     ("gcp", "scripts/cloudbase-init.conf", "SetUserPasswordPlugin", "X", "keeps the build's password"),
@@ -130,14 +131,14 @@ def daemon(image: str, **variables: str) -> dict[str, Any]:
     ("item", "said"),
     [
         (daemon("docker.io/sigwindowstools/kube-proxy:v1.36.3-calico-hostprocess", NODE_NAME="x"), "from NODENAME"),
-        (daemon("docker.io/sigwindowstools/kube-proxy:v1.36.3-flannel-hostprocess", NODENAME="x"), "nobody builds this"),
+        (daemon("docker.io/sigwindowstools/kube-proxy:v1.36.3-flannel-hostprocess", NODENAME="x"), "no longer built"),
         (daemon("docker.io/sigwindowstools/calico-install:v3.24.5-hostprocess"), "removes all files of the node's drive"),
     ],
 )
 def test_a_fault_of_a_daemon_is_found(item: dict[str, Any], said: str) -> None:
     held = {"kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a.json": json.dumps(item)}}
-    for given in (item, held):
-        assert any(said in message for message in found([given]))
+    for entry in (item, held):
+        assert any(said in message for message in found([entry]))
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -145,13 +146,50 @@ def test_the_command(tmp_path: Path) -> None:
     file.parent.mkdir()
     given = objects("aws")
     file.write_text(yaml.safe_dump_all(given))
-    assert runner.invoke(program(), ["capi", "check", "-f", str(file.parent)]).exit_code == 0
+    assert runner.invoke(build_program(), ["capi", "check", "-f", str(file.parent)]).exit_code == 0
     spec(given[1]).pop("uncompressedUserData")
     file.write_text(yaml.safe_dump_all(given))
-    done = runner.invoke(program(), ["capi", "check", "-f", str(file.parent), "-o", "json"])
+    done = runner.invoke(build_program(), ["capi", "check", "-f", str(file.parent), "-o", "json"])
     (told,) = json.loads(done.stdout)
     assert (done.exit_code, told["severity"], told["file"]) == (1, "warning", str(file))
     assert told["field"] == "spec.template.spec.uncompressedUserData"
-    assert runner.invoke(program(), ["capi", "check", "-f", str(tmp_path / "none")]).exit_code == 3
+    assert runner.invoke(build_program(), ["capi", "check", "-f", str(tmp_path / "none")]).exit_code == 3
     (tmp_path / "empty").mkdir()
-    assert runner.invoke(program(), ["capi", "check", "-f", str(tmp_path / "empty")]).exit_code == 3
+    assert runner.invoke(build_program(), ["capi", "check", "-f", str(tmp_path / "empty")]).exit_code == 3
+
+
+def installation(dataplane: str | None = "HNS", bgp: str = "Disabled", **pool: Any) -> dict[str, Any]:
+    network: dict[str, Any] = {"bgp": bgp, "ipPools": [{"cidr": "10.1.0.0/16", **pool}]}
+    network |= {"windowsDataplane": dataplane} if dataplane else {}
+    metadata = {"name": "default"}
+    return {
+        "apiVersion": "operator.tigera.io/v1",
+        "kind": "Installation",
+        "metadata": metadata,
+        "spec": {"calicoNetwork": network},
+    }
+
+
+@pytest.mark.parametrize(
+    ("item", "faulty"),
+    [
+        (installation(encapsulation="VXLAN"), False),
+        (installation(encapsulation="VXLANCrossSubnet"), True),
+        (installation(encapsulation="IPIP"), True),
+        (installation(), True),
+        (installation(encapsulation="None"), True),
+        (installation(bgp="Enabled", encapsulation="None"), False),
+        (installation(None, encapsulation="IPIP"), False),
+        (installation("Disabled", encapsulation="IPIP"), False),
+    ],
+)
+def test_pools_that_windows_cannot_use(item: dict[str, Any], faulty: bool) -> None:
+    messages = found([item])
+    assert bool(messages) == faulty
+    assert all("spec.calicoNetwork.ipPools[0].encapsulation" in message for message in messages)
+
+
+def test_ports_that_a_cluster_closes_are_reported_beside_windows_workers_alone() -> None:
+    cluster = {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "AWSCluster", "metadata": {"name": "prod"}}
+    assert [message for message in found([*objects("aws"), cluster]) if "UDP 4789" in message]
+    assert found([cluster]) == []

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from lab.windows_setup import machine as new_machine
+from lab.windows_setup import create_machine as new_machine
 from lab.windows_setup import run
 from tests.capi.instances import Instance, Metadata, aws, azure, gcp, nova, openstack, serving, vsphere
 
+from transom.capi.check.upstream import AZURE_AGENT_PLUGIN, NETWORK_PLUGIN
+from transom.capi.check.worker_inputs import ProviderName
 from transom.capi.image import cloudbase_init
 from transom.capi.image.inputs import ImageInputs
-from transom.capi.inputs import ProviderName
-from transom.capi.upstream import AZURE_AGENT_PLUGIN, NETWORK_PLUGIN
 
 PROVIDERS = get_args(ProviderName)
 USER_DATA = b"""## template: jinja
@@ -45,11 +45,11 @@ def boot(instance: Instance, runs: int = 2) -> tuple[list[str], list[str], list[
 
 def test_setup_is_not_restarted(tmp_path: Path) -> None:
     machine = new_machine()
-    run(machine, cloudbase_init.unattended(), tmp_path)
+    run(machine, cloudbase_init.render_unattended_config(), tmp_path)
     assert machine.did == []
-    text = cloudbase_init.unattended().decode().splitlines()
+    text = cloudbase_init.render_unattended_config().decode().splitlines()
     assert {"allow_reboot=false", "logfile=cloudbase-init-unattend.log", "stop_service_on_exit=false"} <= set(text)
-    assert "logfile=cloudbase-init-unattend.log" not in cloudbase_init.service(ImageInputs("azure")).decode()
+    assert "logfile=cloudbase-init-unattend.log" not in cloudbase_init.render_service_config(ImageInputs("azure")).decode()
 
 
 @pytest.mark.parametrize("keys", [True, False], ids=["key-pair", "none"])
@@ -70,7 +70,7 @@ def test_azure_is_told_once_that_the_machine_is_ready(endpoint: str, tmp_path: P
     assert states == [["NotReady"], ["NotReady", "Ready"]]
     assert instance.machine.did == FIRST_RUNS
     assert [file.path for file in found.files] == [r"C:\k\a.txt"]
-    assert AZURE_AGENT_PLUGIN.value in cloudbase_init.service(ImageInputs("azure")).decode()
+    assert AZURE_AGENT_PLUGIN.value in cloudbase_init.render_service_config(ImageInputs("azure")).decode()
 
 
 def test_a_static_address_of_vsphere_is_applied_first(endpoint: str, tmp_path: Path) -> None:
@@ -89,7 +89,9 @@ def test_a_static_address_of_vsphere_is_applied_first(endpoint: str, tmp_path: P
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_plugins_are_in_an_order_that_holds(provider: ProviderName) -> None:
     lines = dict(
-        line.split("=", 1) for line in cloudbase_init.service(ImageInputs(provider)).decode().splitlines() if "=" in line
+        line.split("=", 1)
+        for line in cloudbase_init.render_service_config(ImageInputs(provider)).decode().splitlines()
+        if "=" in line
     )
     plugins = [name.rpartition(".")[2] for name in lines["plugins"].split(",")]
     assert plugins[-1] == "UserDataPlugin"

@@ -20,17 +20,18 @@ from tests.capi.settings import EGRESS, PASSWORD, URL
 from tests.support.repository import DOCS
 from typer.testing import CliRunner
 
-from transom.capi import providers, windows_proxy
-from transom.capi.inputs import InputFile, InputUser, ProviderName, WorkerInputs, schema
-from transom.capi.worker import WorkerTemplate, make, replaced
-from transom.cli.program import program
+from transom.capi import providers
+from transom.capi.bootstrap import windows_proxy
+from transom.capi.check.worker_inputs import InputFile, InputUser, ProviderName, WorkerInputs, build_schema
+from transom.capi.providers.provider_table import PROVIDERS
+from transom.capi.worker.worker_objects import WorkerTemplate, build_worker, iter_replaced
+from transom.cli.program import build_program
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
 from transom.windows.registry import reg
 from transom.windows.registry.edits import SetValue
 
-PROVIDERS = get_args(ProviderName)
 SCHEMA = DOCS / "schemas" / "worker.json"
 
 
@@ -48,13 +49,13 @@ def errors(worker: WorkerTemplate) -> list[tuple[str, str]]:
 
 
 def test_each_module_of_a_provider_is_named() -> None:
-    modules = {module.name for module in pkgutil.iter_modules(providers.__path__)} - {"provider"}
-    assert modules == set(PROVIDERS) == {one.name for one in providers.PROVIDERS.values()}
+    modules = {module.name for module in pkgutil.iter_modules(providers.__path__)} - {"provider", "provider_table"}
+    assert modules == set(get_args(ProviderName)) == {provider.name for provider in PROVIDERS.values()}
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_the_defaults_are_enough(provider: ProviderName) -> None:
-    done = CliRunner().invoke(program(), ["capi", "worker", "--cluster", "prod", "--provider", provider])
+    done = CliRunner().invoke(build_program(), ["capi", "worker", "--cluster", "prod", "--provider", provider])
     assert done.exit_code == 0, done.stderr
     objects = list(yaml.safe_load_all(done.stdout))
     kinds = [item["kind"] for item in objects]
@@ -86,29 +87,29 @@ FILE = InputFile("C:/k/a", "x")
         ("vsphere", {"secret_store": "secrets-manager"}, "secretStore", "vsphere has no secrets-manager"),
         ("aws", {"files": (InputFile("k/a", "x"),)}, "files[0].path", "a path on drive C"),
         ("aws", {"files": (InputFile("C:/k/a: b", "x"),)}, "files[0].path", "a path on drive C"),
-        ("aws", {"files": (InputFile("c:\\K\\proxy.reg", "x"),)}, "files[0].path", "Transom's own"),
-        ("aws", {"files": (InputFile("C:/k/kube-proxy-start.ps1", "x"),)}, "files[0].path", "Transom's own"),
-        ("aws", {"files": (FILE, InputFile("c:\\K\\A", "y"))}, "files[1].path", "stands twice: files[0]"),
+        ("aws", {"files": (InputFile("c:\\K\\proxy.reg", "x"),)}, "files[0].path", "is reserved"),
+        ("aws", {"files": (InputFile("C:/k/kube-proxy-start.ps1", "x"),)}, "files[0].path", "is reserved"),
+        ("aws", {"files": (FILE, InputFile("c:\\K\\A", "y"))}, "files[1].path", "duplicate path c:\\K\\A: files[0]"),
         ("aws", {"files": (FILE, InputFile("C:/k/b", "x", permissions="644"))}, "files[1].permissions", "four octal digits"),
-        ("aws", {"files": (InputFile("C:/k/a", content_base64="%"),)}, "files[0].contentBase64", "no base64"),
+        ("aws", {"files": (InputFile("C:/k/a", content_base64="%"),)}, "files[0].contentBase64", "not valid base64"),
         ("aws", {"users": (InputUser("null"),)}, "users[0].name", "letters, digits"),
-        ("aws", {"users": (InputUser("a", ("x: y",)),)}, "users[0].groups[0]", "no name of a group"),
+        ("aws", {"users": (InputUser("a", ("x: y",)),)}, "users[0].groups[0]", "'x: y' is not a valid group name"),
         ("aws", {"users": (InputUser("a", (), ("ssh-rsa",)),)}, "users[0].sshAuthorizedKeys[0]", "authorized_keys"),
         ("aws", {"kubelet_arguments": {"v": "a b"}}, "kubeletArguments", "'v'"),
-        ("aws", {"node_labels": {"a b": "x"}}, "nodeLabels", "no label"),
-        ("aws", {"node_labels": {"a": "x,y"}}, "nodeLabels", "no value of one"),
+        ("aws", {"node_labels": {"a b": "x"}}, "nodeLabels", "'a b': not a valid label name"),
+        ("aws", {"node_labels": {"a": "x,y"}}, "nodeLabels", "'a': not a valid label name or value"),
         ("aws", {"images": ("mcr.microsoft.com/windows/nanoserver:ltsc2019",)}, "images[0]", "use the ltsc2022 one"),
-        ("aws", {"ntp_servers": ("a b",)}, "ntpServers[0]", "no name and no address"),
+        ("aws", {"ntp_servers": ("a b",)}, "ntpServers[0]", "not a valid name or address"),
         ("aws", {"verbosity": 11}, "verbosity", "from 0 to 10"),
         ("aws", {"skip_phases": ("preflight", "kubelet-start")}, "skipPhases[1]", "can do without preflight"),
-        ("aws", {"patches": "k/patches"}, "patches", "no path on drive C"),
+        ("aws", {"patches": "k/patches"}, "patches", "not a path on drive C"),
         ("aws", {"replicas": -1}, "replicas", "0 to 5,000"),
     ],
 )
 def test_refused(provider: ProviderName, fields: dict[str, Any], field: str, said: str) -> None:
-    made = make(inputs(provider, **fields))
+    made = build_worker(inputs(provider, **fields))
     assert made.objects == ()
-    assert [found for found in errors(made) if found[0] == field and said in found[1]], made.findings
+    assert [error for error in errors(made) if error[0] == field and said in error[1]], made.findings
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_refused(provider: ProviderName, fields: dict[str, Any], field: str, sai
 def test_a_command_that_one_script_cannot_hold_is_refused(command: str, said: str) -> None:
     for field in ("preKubeadmCommands", "postKubeadmCommands"):
         given = {"pre_kubeadm_commands" if field.startswith("pre") else "post_kubeadm_commands": ("dir", command)}
-        found = errors(make(inputs(**given)))
+        found = errors(build_worker(inputs(**given)))
         assert [path for path, _ in found] == [f"{field}[1]"] * len(found)
         assert any(said in message for _, message in found), found
 
@@ -143,18 +144,18 @@ def noise(size: int) -> tuple[InputFile, ...]:
 
 
 def test_large_contents_name_the_limit() -> None:
-    ((_, message),) = errors(make(inputs("aws", files=noise(30_000))))
+    ((_, message),) = errors(build_worker(inputs("aws", files=noise(30_000))))
     assert "bytes gzipped; EC2 takes 16 kB before base64 (16,384). The largest file is C:/k/big" in message
     assert "--secret-store" in message
-    assert errors(make(inputs("aws", secret_store="secrets-manager", files=noise(30_000)))) == []
-    assert errors(make(inputs("vsphere", files=noise(500_000)))) == []
-    ((field, message),) = errors(make(inputs("vsphere", files=noise(1_000_000))))
+    assert errors(build_worker(inputs("aws", secret_store="secrets-manager", files=noise(30_000)))) == []
+    assert errors(build_worker(inputs("vsphere", files=noise(500_000)))) == []
+    ((field, message),) = errors(build_worker(inputs("vsphere", files=noise(1_000_000))))
     assert (field, "1,000,000 bytes are 1,333,336 in base64; a Secret holds 1,048,576" in message) == ("files[0].content", True)
 
 
 def test_a_bundle_too_large_for_user_data_is_refused_with_the_limit() -> None:
     trust = parse_bundle("".join(authority(number) for number in range(40))).certificates
-    ((_, message),) = errors(make(inputs("openstack"), msgspec.structs.replace(EGRESS, trust=trust)))
+    ((_, message),) = errors(build_worker(inputs("openstack"), msgspec.structs.replace(EGRESS, trust=trust)))
     assert "in base64; Nova takes 65,535 bytes" in message
     assert "C:/k/proxy.reg: it holds the trusted CAs" in message
 
@@ -171,22 +172,22 @@ def authority(number: int) -> str:
 
 def test_a_machine_of_nutanix_without_a_place_is_told() -> None:
     place = {"cluster": {"type": "name", "name": "pe"}, "subnet": [{"type": "name", "name": "vlan"}]}
-    assert "no cluster and no subnet" in make(inputs("nutanix")).notes[0]
-    assert not any("failure domain" in note for note in make(inputs("nutanix", machine=place)).notes)
+    assert "no cluster and no subnet" in build_worker(inputs("nutanix")).notes[0]
+    assert not any("failure domain" in note for note in build_worker(inputs("nutanix", machine=place)).notes)
 
 
 def test_a_second_run_makes_new_templates_where_something_is_new() -> None:
     def names(worker: WorkerTemplate) -> tuple[str, str]:
         return of_kind(worker, "ConfigTemplate")["metadata"]["name"], of_kind(worker, "MachineTemplate")["metadata"]["name"]
 
-    first = make(inputs(), EGRESS)
-    assert make(inputs(), EGRESS) == first
+    first = build_worker(inputs(), EGRESS)
+    assert build_worker(inputs(), EGRESS) == first
     proxy = msgspec.structs.replace(EGRESS, http_proxy=Secret("http://alice:hunter2@other.example.com:3128"))
     for new in (
-        make(inputs(), proxy),
-        make(inputs(), msgspec.structs.replace(EGRESS, trust=EGRESS.trust[:1])),
-        make(inputs(kubernetes_version="v1.35.1"), EGRESS),
-        make(inputs(revision="2"), EGRESS),
+        build_worker(inputs(), proxy),
+        build_worker(inputs(), msgspec.structs.replace(EGRESS, trust=EGRESS.trust[:1])),
+        build_worker(inputs(kubernetes_version="v1.35.1"), EGRESS),
+        build_worker(inputs(revision="2"), EGRESS),
     ):
         assert names(new)[0] != names(first)[0]
         deployment = of_kind(new, "Deployment")
@@ -195,31 +196,31 @@ def test_a_second_run_makes_new_templates_where_something_is_new() -> None:
         assert (spec["bootstrap"]["configRef"]["name"], spec["infrastructureRef"]["name"]) == names(new)
     # no hash of a credential is published: another password alone needs another revision
     password = msgspec.structs.replace(EGRESS, http_proxy=Secret(URL.replace("alice", "bob")), https_proxy=Secret(URL))
-    assert names(make(inputs(), password)) == names(first)
+    assert names(build_worker(inputs(), password)) == names(first)
 
 
 def test_old_templates_are_named_until_nothing_uses_them() -> None:
-    first, second = make(inputs(), EGRESS), make(inputs(kubernetes_version="v1.36.4"), EGRESS)
+    first, second = build_worker(inputs(), EGRESS), build_worker(inputs(kubernetes_version="v1.36.4"), EGRESS)
     old = [of_kind(first, kind)["metadata"]["name"] for kind in ("ConfigTemplate", "MachineTemplate")]
     held = [*first.objects, *second.objects]
-    assert list(replaced(second.objects, second.objects)) == []
-    (config, machine, _) = replaced(second.objects, held)
+    assert list(iter_replaced(second.objects, second.objects)) == []
+    (config, machine, _) = iter_replaced(second.objects, held)
     assert config.endswith(f"default/{old[0]} is an old one: delete it once no MachineSet or MachinePool names it")
     using = {
         "kind": "MachineSet",
         "metadata": {"namespace": "default", "name": "prod-win-x"},
         "spec": {"template": {"spec": {"bootstrap": {"configRef": {"name": old[0]}}}}},
     }
-    config, machine, *_ = replaced(second.objects, [*held, using])
+    config, machine, *_ = iter_replaced(second.objects, [*held, using])
     assert config.endswith("MachineSet prod-win-x still uses it: keep it")
     assert machine.endswith(f"nothing uses it: kubectl delete -n default AWSMachineTemplate {old[1]}")
 
 
 def test_credentials_are_in_the_secret_alone(tmp_path: Path) -> None:
-    made = make(inputs(), EGRESS)
+    made = build_worker(inputs(), EGRESS)
     templates = json.dumps([item for item in made.objects if item["kind"] != "Secret"])
     assert PASSWORD not in templates
-    assert PASSWORD not in repr(make(inputs(), EGRESS).findings)
+    assert PASSWORD not in repr(build_worker(inputs(), EGRESS).findings)
     assert made.secret == "prod-windows-proxy"
 
     manifests = tmp_path / "manifests.yaml"
@@ -242,46 +243,52 @@ def test_credentials_are_in_the_secret_alone(tmp_path: Path) -> None:
     ]
     manifests.write_text(yaml.safe_dump_all(objects))
     arguments = ["capi", "worker", "--cluster", "prod", "--provider", "gcp", "-f", str(manifests)]
-    told = CliRunner().invoke(program(), arguments)
+    told = CliRunner().invoke(build_program(), arguments)
     assert (told.exit_code, "prod-windows-proxy" in told.stderr) == (0, True)
     assert "kind: Secret" not in told.stdout
-    shown = CliRunner().invoke(program(), [*arguments, "--show-secrets"])
+    shown = CliRunner().invoke(build_program(), [*arguments, "--show-secrets"])
     secret = next(item for item in yaml.safe_load_all(shown.stdout) if item["kind"] == "Secret")
     held = gzip.decompress(base64.b64decode(base64.b64decode(secret["data"]["proxyReg"])))
-    environments = [edit.value.texts() for edit in reg.parse(held) if isinstance(edit, SetValue) and edit.name == "Environment"]
+    environments = [
+        edit.value.to_texts() for edit in reg.parse(held) if isinstance(edit, SetValue) and edit.name == "Environment"
+    ]
     assert [PASSWORD in items[0] for items in environments] == [True, True]
     assert secret["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "transom"
 
-    written = CliRunner().invoke(program(), [*arguments, "--output-dir", str(tmp_path / "out")])
+    written = CliRunner().invoke(build_program(), [*arguments, "--output-dir", str(tmp_path / "out")])
     assert written.exit_code == 0, written.stderr
     file = tmp_path / "out" / "default" / "secret-prod-windows-proxy.yaml"
     assert (file.stat().st_mode & 0o777, yaml.safe_load(file.read_text())["data"]) == (0o600, secret["data"])
     again = CliRunner().invoke(
-        program(), [*arguments, "--output-dir", str(tmp_path / "out"), "--kubernetes-version", "v1.36.4"]
+        build_program(), [*arguments, "--output-dir", str(tmp_path / "out"), "--kubernetes-version", "v1.36.4"]
     )
     assert "is an old one" in again.stderr
-    assert CliRunner().invoke(program(), [*arguments[:-2], "-f", str(manifests), "--cluster-namespace", "x"]).exit_code == 2
+    assert (
+        CliRunner().invoke(build_program(), [*arguments[:-2], "-f", str(manifests), "--cluster-namespace", "x"]).exit_code == 2
+    )
 
 
 def test_settings_without_anything_change_nothing() -> None:
-    assert reg.parse(windows_proxy.proxy_reg(Egress(), "prod")) == ()
-    assert not [item for item in make(inputs(), Egress()).objects if item["kind"] == "Secret"]
+    assert reg.parse(windows_proxy.render_proxy_reg(Egress(), "prod")) == ()
+    assert not [item for item in build_worker(inputs(), Egress()).objects if item["kind"] == "Secret"]
 
 
 def test_the_schema_is_published() -> None:
-    assert json.loads(SCHEMA.read_text()) == json.loads(CliRunner().invoke(program(), ["capi", "worker", "--schema"]).stdout)
-    assert json.loads(msgspec.json.encode(schema())) == json.loads(SCHEMA.read_text())
+    assert json.loads(SCHEMA.read_text()) == json.loads(
+        CliRunner().invoke(build_program(), ["capi", "worker", "--schema"]).stdout
+    )
+    assert json.loads(msgspec.json.encode(build_schema())) == json.loads(SCHEMA.read_text())
 
 
 def test_inputs_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "inputs.yaml"
     network = "{network: {devices: [{networkName: lab, dhcp4: true}]}}"
     file.write_text(f"cluster: prod\nprovider: vsphere\nreplicas: 3\nmachine: {network}\n")
-    done = CliRunner().invoke(program(), ["capi", "worker", "--inputs", str(file), "--replicas", "5"])
+    done = CliRunner().invoke(build_program(), ["capi", "worker", "--inputs", str(file), "--replicas", "5"])
     objects = list(yaml.safe_load_all(done.stdout))
     assert objects[2]["spec"]["replicas"] == 5
     assert objects[1]["spec"]["template"]["spec"]["network"] == {"devices": [{"networkName": "lab", "dhcp4": True}]}
     file.write_text("cluster: prod\nprovider: aws\nreplica: 3\n")
-    bad = CliRunner().invoke(program(), ["capi", "worker", "--inputs", str(file)])
+    bad = CliRunner().invoke(build_program(), ["capi", "worker", "--inputs", str(file)])
     assert (bad.exit_code, "replica" in bad.stderr, str(file) in bad.stderr) == (2, True, True)
-    assert CliRunner().invoke(program(), ["capi", "worker", "--cluster", "prod", "--provider", "oci"]).exit_code == 2
+    assert CliRunner().invoke(build_program(), ["capi", "worker", "--cluster", "prod", "--provider", "oci"]).exit_code == 2

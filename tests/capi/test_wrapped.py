@@ -8,8 +8,10 @@ from typing import Any
 import yaml
 from tests.capi.instances import NAME, guest_info, rendered
 
-from transom.capi import upstream, user_data
-from transom.capi.providers import PROVIDERS, nutanix
+from transom.capi.check import upstream
+from transom.capi.providers import nutanix
+from transom.capi.providers.provider_table import PROVIDERS
+from transom.capi.worker import user_data
 
 WRAPPED: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("wrapped.yaml").read_text("utf-8"))
 GIVEN = WRAPPED["given"].encode()
@@ -32,7 +34,7 @@ def test_what_is_counted_is_what_they_hand_on() -> None:
     handed_on = {"vsphere": answer("vsphere")["guestinfo.userdata"], "nutanix": base64.b64encode(rendered(GIVEN)).decode()}
     for name, text in handed_on.items():
         given = GIVEN if name == "vsphere" else rendered(GIVEN)
-        assert user_data.size(given, PROVIDERS[name].limit) == len(text)
+        assert user_data.measure_size(given, PROVIDERS[name].limit) == len(text)
     assert PROVIDERS["aws"].limit.gzip == base64.b64decode(answer("aws")).startswith(b"\x1f\x8b")
 
 

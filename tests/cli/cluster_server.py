@@ -37,19 +37,19 @@ class Cluster:
         """An object is another, and whoever follows its kind is told."""
         with self._lock:
             name = value["metadata"]["name"]
-            rest = [one for one in self.lists[path] if one["metadata"]["name"] != name]
+            rest = [item for item in self.lists[path] if item["metadata"]["name"] != name]
             self.lists[path] = rest if type_ == "DELETED" else [*rest, value]
             event = {"type": type_, "object": value}
             self._told.append((path, event))
-            for followed, told in self._watching:
+            for followed, entry in self._watching:
                 if followed == path:
-                    told.put(event)
+                    entry.put(event)
 
     def answer(self, url: str) -> tuple[int, Value]:
         path = urlsplit(url).path
         with self._lock:
             self.asked.append(url)
-            if any(path.startswith(one) for one in self.forbidden):
+            if any(path.startswith(item) for item in self.forbidden):
                 message = f"{path.rpartition('/')[2]} is forbidden: User tim cannot list it"
                 return 403, {"kind": "Status", "code": 403, "reason": "Forbidden", "message": message}
             if path == "/version":
@@ -58,10 +58,10 @@ class Cluster:
                 return 404, {"kind": "Status", "code": 404, "reason": "NotFound", "message": "not found"}
             found = self.lists[path]
         fields = dict(
-            one.split("=", 1) for one in parse_qs(urlsplit(url).query).get("fieldSelector", [""])[0].split(",") if one
+            part.split("=", 1) for part in parse_qs(urlsplit(url).query).get("fieldSelector", [""])[0].split(",") if part
         )
         name = fields.get("metadata.name")
-        items = [one for one in found if name in (None, one["metadata"]["name"])]
+        items = [item for item in found if name in (None, item["metadata"]["name"])]
         return 200, {"metadata": {"resourceVersion": "1"}, "items": items}
 
     @contextmanager

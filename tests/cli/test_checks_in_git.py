@@ -14,9 +14,10 @@ def test_the_hook_and_the_action_find_what_is_wrong(tmp_path: Path) -> None:
     assert (hook["language"], hook["pass_filenames"]) == ("python", False)
     action = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
     (step,) = action["runs"]["steps"]
-    called = step["run"].splitlines()[-1].replace('"$RUNNER_TEMP/transom/bin/transom"', "transom")
+    called = step["run"].splitlines()[-1].replace('"$RUNNER_TEMP/transom/bin/python"', "python")
     manifest = tmp_path / "egress.yaml"
     environment = {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.defpath)), "MANIFESTS": str(tmp_path)}
+    environment["GITHUB_ACTION_PATH"] = str(ROOT)
     for url, code in (("http://p.x:1", 0), ("ftp://p.x:1", 2)):
         manifest.write_text(
             "apiVersion: transom.dev/v1alpha1\nkind: EgressProxy\nmetadata: {name: cluster}\nspec:\n" + f"  httpProxy: {url}\n"

@@ -16,7 +16,7 @@ from tests.support.command import run
 
 from transom.windows.host.queries import ENVIRONMENT
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import sz as text
+from transom.windows.registry.values import build_sz as text
 from winsim import Simulator
 
 pytestmark = pytest.mark.server
@@ -73,17 +73,52 @@ def cluster() -> Iterator[Cluster]:
 def test_each_finding_has_evidence_consequence_and_command(cluster: Cluster, tmp_path: Path) -> None:
     told = run("doctor", "--kubeconfig", kubeconfig(tmp_path / "config", cluster.url), "-o", "json")
     assert told.code == 1, told.err
-    found = {one["id"]: one for one in told.json["findings"]}
-    assert list(found) == ["base-missing", "reference-elsewhere", "leader-missing", "image-not-pulled", "settings-invalid"]
+    found = {finding["id"]: finding for finding in told.json["findings"]}
+    assert list(found) == [
+        *("base-missing", "reference-elsewhere", "leader-missing", "image-not-pulled", "settings-invalid"),
+        "credentials-in-settings",
+    ]
     assert "kubectl get secret cloud-private-key -n default -o yaml" in found["reference-elsewhere"]["command"]
-    assert all(one["evidence"] and one["consequence"] and one["command"] for one in found.values())
+    assert all(item["evidence"] and item["consequence"] and item["command"] for item in found.values())
     assert "hunter2" not in told.out
     text = run("doctor", "--kubeconfig", kubeconfig(tmp_path / "config", cluster.url))
     assert text.code == 1
     assert (
         "base-missing  EgressProxy/proxy\n  seen  EgressProxies are proxy: none is named `cluster`\n  so    no host" in text.out
     )
-    assert text.out.splitlines()[-1].endswith("5 findings")
+    assert text.out.splitlines()[-1].endswith("6 findings")
+
+
+def discovery(group: str, *plurals: str) -> dict[str, str]:
+    """Return the answers of an API server that has these kinds in a group of Cluster API's providers."""
+    resources = [{"name": plural, "kind": KINDS[plural], "verbs": ["get", "list"], "namespaced": True} for plural in plurals]
+    resources += [
+        {"name": f"{plural}/status", "kind": KINDS[plural], "verbs": ["get"], "namespaced": True} for plural in plurals
+    ]
+    version = {"groupVersion": f"{group}/v1beta2", "version": "v1beta2"}
+    return {
+        f"/apis/{group}": json.dumps({"kind": "APIGroup", "name": group, "versions": [version], "preferredVersion": version}),
+        f"/apis/{group}/v1beta2": json.dumps({"kind": "APIResourceList", "resources": resources}),
+    }
+
+
+KINDS = {"k0sworkerconfigtemplates": "K0sWorkerConfigTemplate", "kubeadmconfigtemplates": "KubeadmConfigTemplate"}
+PROVIDERS = "bootstrap.cluster.x-k8s.io"
+
+
+def test_label_on_a_kind_that_transom_does_not_edit(cluster: Cluster, tmp_path: Path) -> None:
+    """The kinds are those that the server has, whatever their names are."""
+    labelled = {"metadata": {"name": "md", "namespace": "org-a", "labels": {"transom.dev/inject": "true"}}, "spec": {}}
+    cluster.texts |= discovery(PROVIDERS, *KINDS)
+    cluster.lists |= {f"/apis/{PROVIDERS}/v1beta2/{kind}": [labelled] for kind in KINDS}
+    told = run("doctor", "--kubeconfig", kubeconfig(tmp_path / "config", cluster.url), "-o", "json")
+    found = [finding["object"] for finding in told.json["findings"] if finding["id"] == "machines-without-settings"]
+    assert found == ["K0sWorkerConfigTemplate/org-a/md"]
+    (url, *_) = [item for item in cluster.asked if "k0sworkerconfigtemplates" in item]
+    assert "labelSelector=transom.dev%2Finject%3Dtrue" in url
+    cluster.forbidden = (f"/apis/{PROVIDERS}/v1beta2/k0s",)
+    told = run("doctor", "--kubeconfig", kubeconfig(tmp_path / "config", cluster.url))
+    assert "transom: k0sworkerconfigtemplates could not be read: " in told.err
 
 
 def test_what_may_not_be_read_is_named_and_is_no_finding(cluster: Cluster, tmp_path: Path) -> None:
@@ -91,8 +126,8 @@ def test_what_may_not_be_read_is_named_and_is_no_finding(cluster: Cluster, tmp_p
     cluster.forbidden = ("/api/v1/", "/version")
     told = run("doctor", "--kubeconfig", kubeconfig(tmp_path / "config", cluster.url))
     assert told.code == 3, told.err
-    for what in ("secrets in transom-system", "configmaps", "nodes", "pods", "namespaces", "the settings"):
-        assert f"transom: {what} could not be read: " in told.err
+    for item in ("secrets in transom-system", "configmaps", "nodes", "pods", "namespaces", "the settings"):
+        assert f"transom: {item} could not be read: " in told.err
     assert "nothing looks wrong" in told.out
 
 
@@ -106,7 +141,7 @@ def test_a_directory(tmp_path: Path) -> None:
     key = secret("cloud-private-key", stringData={"private-key.pem": private_key("hunter2")})
     wrong = write(tmp_path, egress_proxy({"httpProxy": "http://p.example:1", "noProxy": "*"}, "proxy"), INSTANCE, key)
     told = run("doctor", "-f", wrong, "-o", "json")
-    assert (told.code, [one["id"] for one in told.json["findings"]]) == (1, ["base-missing", "key-with-passphrase"])
+    assert (told.code, [finding["id"] for finding in told.json["findings"]]) == (1, ["base-missing", "key-with-passphrase"])
     good = egress_proxy({"httpProxy": "http://p.example:1", "httpsProxy": "http://p.example:1", "noProxy": "*"})
     right = write(tmp_path, good, INSTANCE, secret("cloud-private-key", stringData={"private-key.pem": private_key()}))
     told = run("doctor", "-f", right)
@@ -172,4 +207,4 @@ def test_the_bundle_has_no_secret(cluster: Cluster, tmp_path: Path) -> None:
 
 def unpacked(file: Path) -> dict[str, str]:
     with tarfile.open(file) as archive:
-        return {one.name: archive.extractfile(one).read().decode() for one in archive.getmembers()}  # type: ignore[union-attr]
+        return {getmember.name: archive.extractfile(getmember).read().decode() for getmember in archive.getmembers()}  # type: ignore[union-attr]

@@ -18,12 +18,12 @@ from tests.cli.hostile_texts import CONTROLS, HOSTILE, LETTERS, OURS, WIDE
 from tests.cli.servers import saying
 from tests.cli.terminals import Terminal
 from tests.support.bundles import config_map, egress_proxy, write
-from tests.support.forked import run
+from tests.support.process import run
 
 from transom.hosts.scripts.template import BASE
 from transom.windows.host.queries import ENVIRONMENT, SERVICES
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import multi_sz, sz
+from transom.windows.registry.values import build_multi_sz, build_sz
 from winsim import Simulator
 
 pytestmark = pytest.mark.server
@@ -35,11 +35,13 @@ async def desk(simulator: Simulator, tmp_path: Path) -> Desk:
     host = await simulator.add_host("win", services={"recorder-a": (), "recorder-b": ("recorder-a",)})
     host.name = HOSTILE
     edits = [
-        SetValue(rf"{SERVICES}\recorder-a", "Environment", multi_sz([f"HTTP_PROXY={WIDE}", f"A{WIDE}={WIDE}", "no equals"]))
+        SetValue(
+            rf"{SERVICES}\recorder-a", "Environment", build_multi_sz([f"HTTP_PROXY={WIDE}", f"A{WIDE}={WIDE}", "no equals"])
+        )
     ]
-    edits += [SetValue(rf"{SERVICES}\recorder-a", name, sz(WIDE)) for name in ("DisplayName", "Description", "ImagePath")]
-    edits += [SetValue(ENVIRONMENT, "HTTPS_PROXY", sz(WIDE))]
-    edits += [SetValue(r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion", "ProductName", sz(WIDE))]
+    edits += [SetValue(rf"{SERVICES}\recorder-a", name, build_sz(WIDE)) for name in ("DisplayName", "Description", "ImagePath")]
+    edits += [SetValue(ENVIRONMENT, "HTTPS_PROXY", build_sz(WIDE))]
+    edits += [SetValue(r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion", "ProductName", build_sz(WIDE))]
     host.edit(edits)
     return Desk(tmp_path / "desk", Simulated(simulator, host))
 
@@ -90,7 +92,7 @@ async def test_who_holds_the_host(desk: Desk) -> None:
     (simulated,) = desk.hosts
     assert isinstance(simulated, Simulated)
     simulated.host.name = "win"
-    simulated.host.edit([SetValue(rf"{SERVICES}\recorder-a", "Environment", multi_sz([]))])
+    simulated.host.edit([SetValue(rf"{SERVICES}\recorder-a", "Environment", build_multi_sz([]))])
     files = simulated.host.files
     files.make_directories(rf"{BASE}\lock")
     for name, text in (("owner.txt", HOSTILE), ("generation.txt", "-"), (f"boot-{hex(simulated.host.boot_id)}", "1")):
@@ -183,7 +185,7 @@ def test_what_an_api_server_says(command: tuple[str, ...], hostile_server: dict[
         "POD": write(tmp_path / "pod", pod),
         "MANIFESTS": write(tmp_path / "manifests", egress_proxy({"httpProxy": "http://p.x:1"}), CLUSTER),
     }
-    done = transom(tuple(places.get(one, one) for one in command), hostile_server)
+    done = transom(tuple(places.get(item, item) for item in command), hostile_server)
     assert done.returncode in (1, 2)
     assert "Traceback" not in done.stderr
     assert CONTROLS.findall(done.stdout + done.stderr) == []

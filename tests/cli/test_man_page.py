@@ -7,7 +7,7 @@ from tests.cli.tree import GROUPS, commands
 from tests.support.repository import DOCS
 
 from transom import __version__
-from transom.cli.man_page import man_page
+from transom.cli.man_page import render_man_page
 
 PAGE = DOCS / "transom.1"
 
@@ -15,7 +15,7 @@ PAGE = DOCS / "transom.1"
 def test_the_page_is_that_of_the_commands() -> None:
     """`scripts/reference` writes it."""
     page = PAGE.read_text("utf-8")
-    assert page == man_page(__version__)
+    assert page == render_man_page(__version__)
     names = {" ".join(("transom", *group, name)) for group in GROUPS for name in dict(commands(group))}
     of_groups = {" ".join(("transom", *group)) for group in GROUPS}
     assert [name for name in names - of_groups if f'.SS "{name}"'.replace("-", "\\-") not in page] == []

@@ -6,7 +6,7 @@ import pytest
 from tests.proxy.clients import corpus
 from typer.testing import CliRunner
 
-from transom.cli.no_proxy import no_proxy
+from transom.cli.commands.no_proxy import no_proxy
 
 run = CliRunner().invoke
 
@@ -31,14 +31,31 @@ def test_check_for_machines():
             "bypass": True,
             "item": ".corp.example",
             "reason": "a.corp.example is below corp.example",
+            "versions": "Go net/http 1.23.7 to 1.23, 1.24.1 or later",
         }
     ]
 
 
+def test_check_by_the_name_of_a_program():
+    result = run(no_proxy, ["check", "http://10.1.2.3/", "--no-proxy", "10.0.0.0/8", "--client", "boto3", "-o", "json"])
+    (answer,) = json.loads(result.stdout)
+    assert (answer["client"], answer["bypass"], answer["versions"]) == ("boto3", False, "Python urllib 3.11")
+
+
+def test_check_with_a_whole_environment():
+    environment = "HTTP_PROXY=http://u:hunter2@p:1\nNO_PROXY=corp.example\n"
+    arguments = ["check", "http://corp.example/", "--env", "-", "--client", "go", "--client", "curl", "--client", "fabric8"]
+    result = run(no_proxy, [*arguments, "-o", "json"], input=environment)
+    assert [load["item"] for load in json.loads(result.stdout)] == ["corp.example", None, "corp.example"]
+    assert "hunter2" not in result.stdout
+
+
 def test_cases_come_back_in_order_with_their_fields():
-    result = run(no_proxy, ["check", "--cases", str(corpus.OBSERVED)])
-    assert result.exit_code == 0
-    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    answers = []
+    for file in (corpus.OBSERVED, corpus.OBSERVED_2):
+        result = run(no_proxy, ["check", "--cases", str(file)])
+        assert result.exit_code == 0
+        answers += [json.loads(line) for line in result.stdout.splitlines()]
     assert [answer["id"] for answer in answers] == [row["id"] for row in corpus.rows()]
     wrong = [answer["id"] for answer, row in zip(answers, corpus.rows(), strict=True) if answer["bypass"] is not row["bypass"]]
     assert len(wrong) <= len(answers) * 0.005
@@ -54,12 +71,12 @@ def test_a_case_whose_client_fails_is_null():
 
 
 BAD_CASES = [
-    ("{bad", "line 2: it is no JSON object"),
-    ("[]", "line 2: it is no JSON object"),
+    ("{bad", "line 2: not a JSON object"),
+    ("[]", "line 2: not a JSON object"),
     ('{"client":"go"}', "line 2: Object missing required field `url`"),
     ('{"client":"go","url":7}', "line 2: Expected `str`, got `int`"),
     ('{"client":"go","url":"http://x/","env":{"a":1}}', "line 2: Expected `str`, got `int`"),
-    ('{"client":"go","url":"x"}', "line 2: 'x' is no URL"),
+    ('{"client":"go","url":"x"}', "line 2: 'x' is not a valid URL"),
     ('{"client":"curll","url":"http://x/"}', "line 2: unknown client 'curll'; the nearest are curl"),
     ('{"client":"go","url":"http://x/","syntax":"pac"}', "line 2: unknown syntax 'pac'"),
     ('{"client":"go","url":"http://x/","syntax":"ProxyOverride"}', "line 2: client go reads NO_PROXY, not ProxyOverride"),
@@ -83,14 +100,20 @@ def test_a_case_that_is_not_utf8():
 
 BAD_USES = [
     (["check", "http://x/", "--client", "curll"], "the nearest are curl"),
-    (["check", "http://x/", "--client", "qqq"], "the clients are curl"),
-    (["check", "x.example"], "'x.example' is no URL"),
+    (["check", "http://x/", "--client", "qqq"], "the clients are libcurl"),
+    (["check", "x.example"], "'x.example' is not a valid URL"),
     (["check"], "no URL"),
     (["check", "--cases", "no/such/file"], "no/such/file: No such file"),
     (["check", "http://x/", "--cases", "-"], "--cases brings its own"),
     (["lint", "a", "--client", "wininet"], "reads ProxyOverride"),
     (["lint", "a", "--client", "java"], "reads no NO_PROXY"),
     (["lint", "a", "--client", "g0"], "unknown client 'g0'"),
+    (["lint", "a", "--client", "fabrik8"], "fabric8"),
+    (["lint", "a", "--client", "kubernetes-client-java"], "reads no NO_PROXY"),
+    (["lint"], "give either a list or --env"),
+    (["lint", "a", "--env", "-"], "give either a list or --env"),
+    (["check", "http://x/", "--env", "-", "--no-proxy", "a"], "--env has the list in it"),
+    (["check", "http://x/", "--env", "no/such/file"], "no/such/file: No such file"),
 ]
 
 
@@ -104,9 +127,38 @@ def test_bad_use(arguments, message):
 def test_lint_for_machines():
     result = run(no_proxy, ["lint", "10.1.2.3,*.corp.example", "--client", "curl", "-o", "json"])
     assert result.exit_code == 1
-    assert json.loads(result.stdout) == [
-        {"item": "*.corp.example", "position": 2, "clients": ["curl"], "problem": "it is ignored", "instead": ".corp.example"}
-    ]
+    found = {load["clients"][0]: load for load in json.loads(result.stdout)}
+    assert set(found) == {"curl", "fabric8"}
+    assert found["curl"] == {
+        "item": "*.corp.example",
+        "position": 2,
+        "clients": ["curl"],
+        "problem": "it is ignored",
+        "instead": ".corp.example",
+        "level": "error",
+        "versions": {"curl": "curl 7.87 to 8.8"},
+    }
+
+
+@pytest.mark.parametrize(("value", "code"), [("10.0.0.0/8", 0), ("2.3", 1), ("*.corp.example", 1), ("*", 0)])
+def test_lint_ends_with_1_for_errors_and_warnings(value, code):
+    result = run(no_proxy, ["lint", value, "-o", "json"])
+    assert result.exit_code == code
+    assert json.loads(result.stdout)
+
+
+def test_lint_for_all_clients():
+    result = run(no_proxy, ["lint", "corp.example,.corp.example,fd00::/108", "--client", "all", "-o", "json"])
+    assert result.exit_code == 1
+    assert any(load["level"] == "error" and "httpx" in load["clients"] for load in json.loads(result.stdout))
+
+
+def test_lint_of_an_environment():
+    result = run(no_proxy, ["lint", "--env", "-", "-o", "json"], input="HTTP_PROXY=http://u:hunter2@p:1\nno_proxy=a,,b\n")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert {"HTTP_PROXY", "https_proxy", ""} <= {item["item"] for item in found}
+    assert "hunter2" not in result.stdout
 
 
 def test_lint_finds_nothing():

@@ -1,4 +1,4 @@
-"""docs/commands.md names every field of what commands print."""
+"""docs/json.md names every field of what commands print."""
 
 import re
 from pathlib import Path
@@ -10,18 +10,23 @@ from tests.support.bundles import certificate, config_map, egress_proxy, write
 from tests.support.command import run
 from tests.support.repository import DOCS
 
-from transom.apply import HostReport, Report
+from transom.apply.report import HostReport, Report
 from transom.capi.image.inputs import Download
-from transom.checked import Checked
+from transom.cli.host_requests import HostRequest, RequestReport
+from transom.cli.operator_presence import OperatorPresence
+from transom.common.check_results import CheckResult
 from transom.controllers.clusters import adoption as fleet
 from transom.controllers.clusters.bootstrap import ObjectsReport
-from transom.controllers.clusters.objects import Kept
-from transom.controllers.instances import adoption as windows
-from transom.diagnosis import Diagnosis, Unread, overview, story
+from transom.controllers.clusters.objects import KeepResult
+from transom.controllers.inventory import adoption as windows
+from transom.diagnosis import overview, story
+from transom.diagnosis.installation import InstallCheck
+from transom.diagnosis.outstanding import Missing
+from transom.diagnosis.snapshot import Diagnosis, Unread
 from transom.pods.outdated import Outdated
 from transom.proxy.clients.decision import Decision
 from transom.proxy.clients.lint import LintFinding
-from transom.windows.host import Step
+from transom.windows.host.host_state import Step
 
 STATUS = (
     overview.ObjectStatus,
@@ -33,17 +38,17 @@ STATUS = (
     overview.Running,
 )
 STORY = (story.HostSettings, story.NodeRow, story.ConditionRow, story.EventRow)
-PAGE = DOCS / "commands.md"
-ROWS: dict[str, str] = {
-    name: row
-    for row in PAGE.read_text().partition("## JSON")[2].splitlines()
-    if row.startswith("| `")
-    for name in re.findall(r"`([^`]+)`", row.split(" | ")[0])
+PAGE = DOCS / "json.md"
+SECTIONS: dict[str, str] = {
+    name: section.partition("\n")[2]
+    for section in PAGE.read_text().split("\n## ")[1:]
+    for name in re.findall(r"`([^`]+)`", section.partition("\n")[0])
 }
+"""The text below each heading, by the commands that the heading names."""
 
 
 def told(command: str) -> set[str]:
-    return set(re.findall(r"`([A-Za-z0-9_-]+)`", ROWS[command].split(" | ", 1)[1]))
+    return set(re.findall(r"`([A-Za-z0-9_-]+)`", SECTIONS[command]))
 
 
 @pytest.mark.parametrize(
@@ -52,15 +57,18 @@ def told(command: str) -> set[str]:
         ("apply", (Report, HostReport, Step)),
         ("diff", (Report, HostReport, Step)),
         ("rollback", (Report, HostReport, Step)),
-        ("apply --objects", (ObjectsReport, Kept)),
+        ("apply --objects", (ObjectsReport, KeepResult)),
         ("status", (overview.Overview, *STATUS)),
-        ("status host", (story.Story, *STORY)),
+        ("status host", (story.HostStory, *STORY)),
         ("doctor", (Diagnosis, Unread)),
         ("adopt", (fleet.PeerObject, windows.PeerLeftover)),
-        ("verify host", (Checked,)),
+        ("verify host", (CheckResult,)),
         ("no-proxy check", (Decision,)),
         ("no-proxy lint", (LintFinding,)),
         ("pods outdated", (Outdated,)),
+        ("pause", (RequestReport, HostRequest, OperatorPresence)),
+        ("status --wait", (Missing,)),
+        ("check", (InstallCheck,)),
         ("capi image", (Download,)),
     ],
 )
@@ -71,7 +79,7 @@ def test_each_field_of_a_report_is_on_the_page(command: str, structs: tuple[type
 
 def test_every_word_of_a_report_is_on_the_page() -> None:
     assert _words(Step.__annotations__["kind"], Step.__annotations__["action"]) - told("apply") == set()
-    assert _words(Kept.__annotations__["result"]) - told("apply --objects") == set()
+    assert _words(KeepResult.__annotations__["result"]) - told("apply --objects") == set()
 
 
 def _words(*literals: Any) -> set[str]:
@@ -108,4 +116,4 @@ def test_every_command_that_has_json_is_on_the_page() -> None:
     from tests.cli.tree import GROUPS, WITHOUT_DATA, commands
 
     named = {" ".join((*group, name)) for group in GROUPS for name, _ in commands(group) if name not in WITHOUT_DATA}
-    assert named - {group[0] for group in GROUPS if group} - set(ROWS) == set()
+    assert named - {group[0] for group in GROUPS if group} - set(SECTIONS) == set()

@@ -15,23 +15,23 @@ from tests.support.workers.payloads import TEXT, write
 from tests.support.workers.shipped import FACTS, PROVIDED, shipped
 from typer.testing import CliRunner
 
-from transom.cli.program import program
+from transom.cli.program import build_program
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.settings import Egress as Settings
-from transom.sources.payload import read_payload
-from transom.windows.host import ObservedState
+from transom.sources.payload import parse_payload
+from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import SERVICES
-from transom.windows.payload.worker import Artifact, Facts, desired
-from transom.windows.registry import Registry
+from transom.windows.payload.worker import Artifact, Facts, build_desired
+from transom.windows.registry.registry import Registry
 
 
 @pytest.mark.parametrize(("platform", "more"), [("AWS", set()), ("Azure", {"cloud-node-manager"})])
 def test_the_shipped_payload_waits_for_the_subnet_and_then_renders_its_configuration(platform: str, more: set[str]) -> None:
-    payload = read_payload(shipped("default").encode())
+    payload = parse_payload(shipped("default").encode())
     artifacts = {file.source: Artifact("0" * 64, 1) for file in payload.files if file.source}
     empty = ObservedState(Registry(), computer_name="WIN-1")
     facts = Facts(node_ip="10.0.0.7", network="OVNKubernetes", platform=platform, variables=FACTS)
-    waiting = desired(payload, artifacts, facts, Settings(), empty)
+    waiting = build_desired(payload, artifacts, facts, Settings(), empty)
     needs = {w.service: w.needs for w in waiting.waiting}
     assert needs["kube-proxy"] in ("SUBNET", "SOURCE_VIP")
     assert needs["kubelet"] in ("kubelet-ca", "bootstrap-kubeconfig")
@@ -46,7 +46,7 @@ def test_the_shipped_payload_waits_for_the_subnet_and_then_renders_its_configura
         node={"metadata": {"annotations": annotations}},
         provided=PROVIDED,
     )
-    made = desired(
+    made = build_desired(
         payload,
         artifacts,
         facts,
@@ -63,14 +63,14 @@ def test_the_shipped_payload_waits_for_the_subnet_and_then_renders_its_configura
     assert yaml.safe_load(texts[r"C:\k\kubelet.conf"])["clusterDNS"] == ["172.30.0.10"]
     assert not any(re.search(r"\$\{", text) for text in texts.values())
     # the overlay trusts the API server's CA, and nobody else
-    overlay = made.state.registry.value(rf"{SERVICES}\hybrid-overlay-node", "ImagePath")
+    overlay = made.state.registry.find_value(rf"{SERVICES}\hybrid-overlay-node", "ImagePath")
     assert overlay is not None
-    (authority,) = re.findall(r"--k8s-cacert (\S+)", overlay.text())
+    (authority,) = re.findall(r"--k8s-cacert (\S+)", overlay.decode_text())
     assert texts[authority] == "server"
-    assert "--hybrid-overlay-vxlan-port 9898" in overlay.text()
-    kubelet = made.state.registry.value(rf"{SERVICES}\kubelet", "ImagePath")
+    assert "--hybrid-overlay-vxlan-port 9898" in overlay.decode_text()
+    kubelet = made.state.registry.find_value(rf"{SERVICES}\kubelet", "ImagePath")
     assert kubelet is not None
-    assert ("--image-credential-provider-config=" in kubelet.text()) == (platform == "AWS")
+    assert ("--image-credential-provider-config=" in kubelet.decode_text()) == (platform == "AWS")
     assert made.state.readers[r"C:\k\kubelet-ca.crt"] == ()
     assert made.state.readers[r"C:\k\bootstrap-ca.crt"] == ("hybrid-overlay-node",)
 
@@ -103,7 +103,7 @@ def test_files_are_copied_and_checked(built: Path, tmp_path: Path) -> None:
     target = tmp_path / "payload"
     target.mkdir()
     (target / "payload.yaml").write_text(TEXT)
-    incomplete = CliRunner().invoke(program(), ["payload", "check", str(target)])
+    incomplete = CliRunner().invoke(build_program(), ["payload", "check", str(target)])
     assert incomplete.exit_code == 2
     assert f"{target}/payload.yaml: files[0].source: {target}/bin/containerd.exe cannot be read" in incomplete.stderr
     assert "3 services, 6 files" in shipped("build", str(target), "--from", str(built))
@@ -117,7 +117,7 @@ def test_files_are_copied_and_checked(built: Path, tmp_path: Path) -> None:
 def test_a_url_is_fetched_through_the_proxy_and_its_hash_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # the registry's list of tags, which is the same each time, through what squid decrypts
     with Network(isolated=False) as network, Egress(network) as egress:
-        url = f"https://{egress.image('none').partition('/')[0]}/v2/x/tags/list"
+        url = f"https://{egress.format_image('none').partition('/')[0]}/v2/x/tags/list"
         certificate = tmp_path / "ca.pem"
         certificate.write_text(egress.certificate)
         monkeypatch.setenv("HTTPS_PROXY", egress.url)
@@ -128,7 +128,7 @@ def test_a_url_is_fetched_through_the_proxy_and_its_hash_is_checked(tmp_path: Pa
         directory = tmp_path / "payload"
         directory.mkdir()
         (directory / "payload.yaml").write_text(head + rf"- {{path: 'C:\k\m', url: '{url}', sha256: {'a' * 64}}}")
-        wrong = CliRunner().invoke(program(), ["payload", "build", str(directory)])
+        wrong = CliRunner().invoke(build_program(), ["payload", "build", str(directory)])
         assert wrong.exit_code == 1 and "its SHA-256 is" in wrong.stderr
         found = re.search(r"its SHA-256 is ([0-9a-f]{64})", wrong.stderr)
         assert found and not list((directory / "downloads").iterdir())
@@ -136,4 +136,4 @@ def test_a_url_is_fetched_through_the_proxy_and_its_hash_is_checked(tmp_path: Pa
         assert "1 files" in shipped("build", str(directory))
         (kept,) = (directory / "downloads").iterdir()
         assert hashlib.sha256(kept.read_bytes()).hexdigest() == found[1] == kept.name
-        assert any(request.url.startswith("registry.corp.example") for request in egress.requests())
+        assert any(request.url.startswith("registry.corp.example") for request in egress.list_requests())

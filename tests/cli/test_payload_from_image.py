@@ -14,7 +14,7 @@ from tests.support.workers.shipped import shipped
 from typer.testing import CliRunner
 
 from transom.cli import program as cli
-from transom.image_files import ImageError, take
+from transom.oci.image_files import ImageError, extract_files
 
 NAMES = [file["source"] for file in yaml.safe_load(shipped("default"))["files"] if "source" in file]
 
@@ -54,21 +54,21 @@ def digest(data: bytes) -> str:
 
 
 def oci(made: list[bytes]) -> dict[str, bytes]:
-    manifest = json.dumps({"layers": [{"digest": f"sha256:{digest(one)}"} for one in made]}).encode()
+    manifest = json.dumps({"layers": [{"digest": f"sha256:{digest(item)}"} for item in made]}).encode()
     entry = {"digest": f"sha256:{digest(manifest)}"}
     other = {"digest": f"sha256:{'0' * 64}", "platform": {"architecture": "arm64"}}
     index = json.dumps({"manifests": [other, entry | {"platform": {"architecture": "amd64"}}]}).encode()
-    return {"index.json": index} | {f"blobs/sha256/{digest(one)}": one for one in (manifest, *made)}
+    return {"index.json": index} | {f"blobs/sha256/{digest(item)}": item for item in (manifest, *made)}
 
 
 def saved(made: list[bytes]) -> dict[str, bytes]:
     manifest = json.dumps([{"Layers": [f"{number}/layer.tar" for number in range(len(made))]}]).encode()
-    return {"manifest.json": manifest} | {f"{number}/layer.tar": one for number, one in enumerate(made)}
+    return {"manifest.json": manifest} | {f"{number}/layer.tar": item for number, item in enumerate(made)}
 
 
 def copied(made: list[bytes]) -> dict[str, bytes]:
-    manifest = json.dumps({"layers": [{"digest": f"sha256:{digest(one)}"} for one in made]}).encode()
-    return {"manifest.json": manifest} | {digest(one): one for one in made}
+    manifest = json.dumps({"layers": [{"digest": f"sha256:{digest(item)}"} for item in made]}).encode()
+    return {"manifest.json": manifest} | {digest(item): item for item in made}
 
 
 def plain(made: list[bytes]) -> dict[str, bytes]:
@@ -102,7 +102,7 @@ def test_the_shipped_payload_is_complete_with_the_image(
 
 
 def test_a_plain_directory(tmp_path: Path) -> None:
-    take(directory(tmp_path / "image", plain([])), "payload", NAMES, tmp_path)
+    extract_files(directory(tmp_path / "image", plain([])), "payload", NAMES, tmp_path)
     assert (tmp_path / "kube-node/kubelet.exe").read_bytes() == program("kube-node/kubelet.exe")
 
 
@@ -122,7 +122,7 @@ def changed(files: dict[str, bytes], at: str) -> dict[str, bytes]:
             "another hash than payload/sha256sum",
         ),
         ({"manifest.json": b"{}"}, "cannot be read as an image"),
-        ({"manifest.json": b'[{"Layers": ["../../etc/passwd"]}]'}, "is no part of an image"),
+        ({"manifest.json": b'[{"Layers": ["../../etc/passwd"]}]'}, "is not part of an image"),
         (saved([b"\x28\xb5\x2f\xfd zstd"]), "is packed with zstd"),
     ],
 )
@@ -131,7 +131,7 @@ def test_what_is_wrong_with_an_image_is_named_and_nothing_is_written(
 ) -> None:
     (tmp_path / "image").mkdir()
     with pytest.raises(ImageError, match=says):
-        take(
+        extract_files(
             directory(tmp_path / "image", files), "payload", ["a.exe"] if "payload" not in says[:14] else NAMES, tmp_path / "to"
         )
     assert not (tmp_path / "to").exists()
@@ -140,6 +140,8 @@ def test_what_is_wrong_with_an_image_is_named_and_nothing_is_written(
 def test_the_command_names_it(tmp_path: Path) -> None:
     target = tmp_path / "payload"
     shipped("default", "--output-dir", str(target))
-    done = CliRunner().invoke(cli.program(), ["payload", "build", str(target), "--from-image", str(tmp_path / "none.tar")])
+    done = CliRunner().invoke(
+        cli.build_program(), ["payload", "build", str(target), "--from-image", str(tmp_path / "none.tar")]
+    )
     assert done.exit_code == 2
     assert "--from-image:" in done.stderr and "none.tar" in done.stderr

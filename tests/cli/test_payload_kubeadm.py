@@ -18,10 +18,10 @@ from tests.support.workers.publishers import HOSTS, beside, published
 from tests.support.workers.shipped import shipped
 from typer.testing import CliRunner, Result
 
-from transom.cli.program import program
+from transom.cli.program import build_program
 from transom.hosts.steps.payload_directory import PayloadDirectory
-from transom.payloads import CNIS, kubeadm, table, versions
-from transom.sources.payload import read_payload
+from transom.payloads.shipped_payloads import CNIS, build_kubeadm_payload, read_versions, render_table
+from transom.sources.payload import parse_payload
 
 KUBERNETES = "v1.36.3"
 ARCHIVE = "containerd-2.3.4-windows-amd64.tar.gz"
@@ -29,7 +29,7 @@ ARCHIVE = "containerd-2.3.4-windows-amd64.tar.gz"
 
 def test_each_program_has_its_publishers_checksum_file_beside_it() -> None:
     for cni in CNIS:
-        payload = read_payload(kubeadm(cni, KUBERNETES)["payload.yaml"])
+        payload = parse_payload(build_kubeadm_payload(cni, KUBERNETES)["payload.yaml"])
         fetched = [file for file in payload.files if not (file.content is not None or file.provided)]
         assert len(fetched) >= 6
         for file in fetched:
@@ -46,10 +46,10 @@ def test_each_program_has_its_publishers_checksum_file_beside_it() -> None:
 
 
 def test_the_page_has_the_table_of_versions() -> None:
-    assert table() in (DOCS / "payload.md").read_text("utf-8")
-    for one in versions().kubernetes:
-        text = kubeadm("none", f"v{one.minor}.1")["payload.yaml"].decode()
-        assert f"kubernetes: v{one.minor}.1\n" in text and f"containerd-{one.containerd}-windows" in text
+    assert render_table() in (DOCS / "payload.md").read_text("utf-8")
+    for kubernete in read_versions().kubernetes:
+        text = build_kubeadm_payload("none", f"v{kubernete.minor}.1")["payload.yaml"].decode()
+        assert f"kubernetes: v{kubernete.minor}.1\n" in text and f"containerd-{kubernete.containerd}-windows" in text
         assert not re.search(r"@[A-Z_]+@|^#@", text, re.MULTILINE)
 
 
@@ -57,7 +57,7 @@ def test_the_page_has_the_table_of_versions() -> None:
     ("arguments", "said"),
     [
         (("--kind", "kubeadm"), "--kubernetes-version: name the version"),
-        (("--kind", "kubeadm", "--kubernetes-version", "1.36.3"), "'1.36.3' is no version of those for which it is known"),
+        (("--kind", "kubeadm", "--kubernetes-version", "1.36.3"), "'1.36.3' is not a supported Kubernetes version"),
         (("--kind", "kubeadm", "--kubernetes-version", "v1.12.0"), "v1.35, v1.36, v1.37"),
         (("--kind", "kubeadm", "--cni", "weave", "--kubernetes-version", "v1.36.3"), "there are calico, flannel, none"),
         (
@@ -71,7 +71,7 @@ def test_the_page_has_the_table_of_versions() -> None:
     ],
 )
 def test_what_cannot_be_is_named(arguments: tuple[str, ...], said: str) -> None:
-    done = CliRunner().invoke(program(), ["payload", "default", *arguments])
+    done = CliRunner().invoke(build_program(), ["payload", "default", *arguments])
     assert done.exit_code == 2 and said in done.stderr
 
 
@@ -93,19 +93,19 @@ class Bench:
             monkeypatch.delenv(name, raising=False)
         arguments = ("--kind", "kubeadm", "--cni", "none", "--kubernetes-version", KUBERNETES, "--csi-proxy")
         shipped("default", *arguments, "--output-dir", str(self.directory))
-        payload = read_payload((self.directory / "payload.yaml").read_bytes())
+        payload = parse_payload((self.directory / "payload.yaml").read_bytes())
         mirror.files |= published(payload, {})
 
     def build(self) -> Result:
-        return CliRunner().invoke(program(), ["payload", "build", str(self.directory), "--from", str(self.own)])
+        return CliRunner().invoke(build_program(), ["payload", "build", str(self.directory), "--from", str(self.own)])
 
     def refused(self, *said: str) -> None:
         """The build says so, and what is there no operator takes for a payload."""
         done = self.build()
         assert done.exit_code == 1, done.output
-        assert all(one in done.stderr for one in said), done.stderr
+        assert all(item in done.stderr for item in said), done.stderr
         assert "hunter2" not in done.output
-        checked = CliRunner().invoke(program(), ["payload", "check", str(self.directory)])
+        checked = CliRunner().invoke(build_program(), ["payload", "check", str(self.directory)])
         assert checked.exit_code == 2 and "run transom payload build" in checked.stderr
 
 
@@ -142,17 +142,22 @@ def test_default_and_build_make_a_payload(bench: Bench) -> None:
     assert set(lock[archive]["members"]) == {"bin/containerd.exe", "bin/containerd-shim-runhcs-v1.exe"}
     # everything that was asked for went by the proxy, with its credentials; each archive once
     assert len(bench.mirror.asked) == len(set(bench.mirror.asked))
-    assert {one.user for one in bench.egress.requests() if "github.com" in one.url and one.status.endswith("/200")} == {"alice"}
+    assert {
+        request.user
+        for request in bench.egress.list_requests()
+        if "github.com" in request.url and request.status.endswith("/200")
+    } == {"alice"}
     # the archives are not kept, and nothing is fetched again but what the publishers say
-    assert {one.name for one in (bench.directory / "downloads").iterdir()} == {
-        one.sha256 for name, one in opened.artifacts.items() if name != "csi-proxy.exe"
+    assert {path.name for path in (bench.directory / "downloads").iterdir()} == {
+        artifact.sha256 for name, artifact in opened.artifacts.items() if name != "csi-proxy.exe"
     }
     bench.mirror.asked.clear()
     assert bench.build().exit_code == 0
-    assert set(bench.mirror.asked) == {one["checksums"] for one in lock.values()}
+    assert set(bench.mirror.asked) == {item["checksums"] for item in lock.values()}
     assert json.loads((bench.directory / "payload.lock").read_bytes())["files"] == lock
     # the role of kube-proxy is what kubeadm gives its own
-    (binding,) = yaml.safe_load_all((bench.directory / "cluster.yaml").read_text())
+    binding, *classes = yaml.safe_load_all((bench.directory / "cluster.yaml").read_text())
+    assert {item["kind"] for item in classes} == {"RuntimeClass"}
     assert binding["roleRef"]["name"] == "system:node-proxier"
 
 
@@ -185,7 +190,7 @@ def test_a_file_that_is_published_anew(bench: Bench) -> None:
     before = (bench.directory / "payload.lock").read_bytes()
     bench.mirror.files |= beside(url, b"MZ another kubelet", f"{url}.sha256")
     done = bench.build()
-    assert done.exit_code == 1 and f"{url}: {url}.sha256 says" in done.stderr and "it was published anew" in done.stderr
+    assert done.exit_code == 1 and f"{url}: {url}.sha256 has" in done.stderr and "the file was republished" in done.stderr
     assert (bench.directory / "payload.lock").read_bytes() == before
     # what was built before is still what it was
     assert PayloadDirectory.open(bench.directory).artifacts[url].sha256 in before.decode()
@@ -215,9 +220,9 @@ def test_a_checksum_file_that_says_nothing_of_it(bench: Bench) -> None:
 
 
 def test_a_lock_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    for name, content in kubeadm("none", KUBERNETES).items():
+    for name, content in build_kubeadm_payload("none", KUBERNETES).items():
         (tmp_path / name).write_bytes(content)
-    for text, said in (("{", "truncated"), ('{"version": 9}', "this Transom reads 1"), ('{"more": 1}', "more")):
+    for text, item in (("{", "truncated"), ('{"version": 9}', "this Transom reads 1"), ('{"more": 1}', "more")):
         (tmp_path / "payload.lock").write_text(text)
-        done = CliRunner().invoke(program(), ["payload", "check", str(tmp_path)])
-        assert done.exit_code == 2 and "payload.lock: cannot be read" in done.stderr and said in done.stderr
+        done = CliRunner().invoke(build_program(), ["payload", "check", str(tmp_path)])
+        assert done.exit_code == 2 and "payload.lock: cannot be read" in done.stderr and item in done.stderr

@@ -8,14 +8,14 @@ import pytest
 from rich.cells import cell_len
 from tests.support.command import run
 
-from transom.apply import STOPPED, HostReport, Report
+from transom.apply.report import STOPPED, HostReport, Report
 from transom.apply.target import Target
-from transom.cli.options import OptionGroup, grouped
+from transom.cli.options import OptionGroup, with_option_groups
 from transom.cli.progress import Progress
-from transom.cli.tables import line_of, print_report
-from transom.hosts.passes import EVERYBODY, Admit, PassResult
-from transom.proxy.labels import InvalidSelector, selector
-from transom.windows.host import Step
+from transom.cli.tables import format_host_line, print_report
+from transom.hosts.passes.base_pass import PassResult
+from transom.proxy.labels import InvalidSelector, parse_selector
+from transom.windows.host.host_state import Step
 
 LIST = ".cluster.local,.svc,10.96.0.0/16,127.0.0.1,localhost"
 PROXY = "http://***@proxy.corp.example:3128"
@@ -141,8 +141,8 @@ def test_300_hosts_that_were_not_reached_or_all_failed_are_on_one_screen(
 
 def test_who_was_not_begun_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(2, "done")
-    progress.done(host(1))
-    progress.done(host(2).skip(STOPPED))
+    progress.end_host(host(1))
+    progress.end_host(host(2).skip(STOPPED))
     assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == ["win-1"]
 
 
@@ -161,35 +161,31 @@ def test_who_is_skipped_is_told_with_the_reason_and_before_who_failed(
 
 
 def test_a_host_is_one_line_as_it_ends() -> None:
-    assert line_of(host(1), planned=False) == "win-1: changed, 9 changes, restarted containerd, kubelet  1.2 s"
-    assert line_of(host(1, restarted=()), planned=True) == "win-1: would change, 9 changes  1.2 s"
+    assert format_host_line(host(1), planned=False) == "win-1: changed, 9 changes, restarted containerd, kubelet  1.2 s"
+    assert format_host_line(host(1, restarted=()), planned=True) == "win-1: would change, 9 changes  1.2 s"
     assert (
-        line_of(host(2, result="failed", error="no answer", restarted=()), planned=False) == "win-2: failed: no answer  1.2 s"
+        format_host_line(host(2, result="failed", error="no answer", restarted=()), planned=False)
+        == "win-2: failed: no answer  1.2 s"
     )
 
 
-async def test_who_is_worked_on_longest_and_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_worked_on_longest_and_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
     monkeypatch.setattr("transom.cli.progress.time.monotonic", lambda: clock[0])
     progress = Progress(300, "done")
-    seen = []
-
-    async def work(target: Target, _: Admit) -> PassResult:
-        clock[0] += 12
-        if target.instance.name == "win-1":
-            await watched(named("win-2"), EVERYBODY)
-        seen.append(progress.standing())
-        return PassResult()
-
-    watched = progress.watching(work)
-    assert progress.standing() == ""
-    progress.wait_for("the others wait for the first host")
-    await watched(named("win-1"), EVERYBODY)
-    assert seen[0] == "win-1 for 24 s; the others wait for the first host"
-    assert progress.standing() == "the others wait for the first host"
+    assert progress.format_standing() == ""
+    progress.set_wait_reason("the others wait for the first host")
+    progress.on_start(named("win-1"))
+    clock[0] += 12
+    progress.on_start(named("win-2"))
+    clock[0] += 12
+    assert progress.format_standing() == "win-1 for 24 s; the others wait for the first host"
+    for name in ("win-1", "win-2"):
+        progress.on_end(named(name), PassResult())
+    assert progress.format_standing() == "the others wait for the first host"
     for number in (3, 4):
-        progress.done(host(number, result="failed", error="no answer"))
-    assert progress.standing() == "2 failed: win-3, win-4; the others wait for the first host"
+        progress.end_host(host(number, result="failed", error="no answer"))
+    assert progress.format_standing() == "2 failed: win-3, win-4; the others wait for the first host"
 
 
 def named(name: str) -> Target:
@@ -203,7 +199,7 @@ def test_a_group_of_options_is_one_value() -> None:
 
     seen: list[tuple[Group, bool]] = []
 
-    @grouped
+    @with_option_groups
     def command(group: Group, more: bool = False) -> None:
         seen.append((group, more))
 
@@ -232,13 +228,13 @@ LABELS = {"env": "prod", "zone": "a"}
     ],
 )
 def test_labels_are_selected_as_kubectl_does(text: str, matches: bool) -> None:
-    assert selector(text).matches(LABELS) is matches
+    assert parse_selector(text).matches(LABELS) is matches
 
 
 @pytest.mark.parametrize("text", ["env=prod,=x", "a b", "env in prod", "env>1", "-x=y"])
 def test_a_selector_that_is_none(text: str) -> None:
     with pytest.raises(InvalidSelector, match="for example env=prod"):
-        selector(text)
+        parse_selector(text)
 
 
 @pytest.mark.parametrize("command", ["apply", "rollback"])

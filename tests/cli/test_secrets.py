@@ -25,7 +25,7 @@ from tests.support.bundles import NOW, certificate, cluster, config_map, egress_
 from tests.support.command import run
 
 from transom.proxy.secret import Secret
-from transom.proxy.url import parse, redacted
+from transom.proxy.url import parse, redact_text
 from transom.sources.directory import load
 from transom.sources.examination import examine
 
@@ -230,7 +230,15 @@ def test_a_url_shows_no_userinfo(url: str) -> None:
     taken = parse(url)
     out = io.StringIO()
     Console(file=out, width=200).print(taken, [taken], Pretty(taken), {"url": taken})
-    shown = [repr(taken), str(taken), f"{taken}", taken.redacted, redacted(url), out.getvalue(), pprint.pformat({"a": [taken]})]
+    shown = [
+        repr(taken),
+        str(taken),
+        f"{taken}",
+        taken.redacted,
+        redact_text(url),
+        out.getvalue(),
+        pprint.pformat({"a": [taken]}),
+    ]
     assert not [text for text in shown if "hunter2" in text]
     if "hunter2@" in url:
         with pytest.raises(TypeError):

@@ -11,7 +11,7 @@ import yaml
 from tests.support import bundles
 from tests.support.command import run
 
-from transom.windows.registry.reg import registry
+from transom.windows.registry.reg import parse_export
 
 HOST = {
     "apiVersion": "transom.dev/v1alpha1",
@@ -92,11 +92,12 @@ def test_an_instance_in_another_namespace_is_nobodys(tmp_path: Path) -> None:
     ran = run("validate", "-o", "json", "-f", directory)
     (finding,) = ran.json
     assert (ran.code, finding["severity"], finding["field"]) == (0, "warning", "metadata.namespace")
-    assert "is not transom-system: neither the operator nor a command works on" in finding["message"]
+    assert "is not transom-system: apply and the operator skip this host" in finding["message"]
     for command in ("diff", "apply"):
         done = run(command, "-o", "json", "-f", directory)
         (host,) = done.json["hosts"]
-        assert (done.code, host["name"], host["result"]) == (1, "default/win-1", "skipped")
+        # a diff has not compared it
+        assert (done.code, host["name"], host["result"]) == (3 if command == "diff" else 1, "default/win-1", "skipped")
         assert "its namespace is not transom-system" in host["error"]
 
 
@@ -137,7 +138,7 @@ def test_another_namespace(tmp_path: Path) -> None:
 def test_merge(tmp_path: Path) -> None:
     directory = bundles.write(tmp_path, bundles.egress_proxy({"httpProxy": "http://p.x:1"}), bundles.cluster("prod"))
     ran = run("no-proxy", "merge", "-f", directory, "-o", "json")
-    assert [{name: one[name] for name in ("cluster", "noProxy")} for one in ran.json] == [
+    assert [{name: item[name] for name in ("cluster", "noProxy")} for item in ran.json] == [
         {"cluster": None, "noProxy": ".cluster.local,.svc,127.0.0.1,localhost"},
         {
             "cluster": "org-x/prod",
@@ -204,13 +205,13 @@ def test_render_writes_files(tmp_path: Path) -> None:
     ran = run("render", "-f", bundles.write(tmp_path / "in", *objects), "--output-dir", str(out))
     assert ran.code == 0, ran.err
     files = {str(path.relative_to(out)): path for path in out.rglob("*") if path.is_file()}
-    assert set(files) == {"objects/app/configmap-alone.yaml", "hosts/win-1/desired.reg"}
+    assert set(files) == {"objects/app/configmap-alone.yaml", "hosts/win-1/desired.reg", ".transom-written"}
     assert {path.stat().st_mode & 0o777 for path in files.values()} == {0o600}
-    value = registry(files["hosts/win-1/desired.reg"].read_bytes()).value(
+    value = parse_export(files["hosts/win-1/desired.reg"].read_bytes()).find_value(
         r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services\kubelet", "Environment"
     )
     assert value is not None
-    assert value.texts()[0] == "HTTP_PROXY=http://user:hunter2%25%5E%26%21%22%5C%C3%A9%20x@p.x:1"
+    assert value.to_texts()[0] == "HTTP_PROXY=http://user:hunter2%25%5E%26%21%22%5C%C3%A9%20x@p.x:1"
     assert "hunter2" not in ran.out + ran.err
     assert run("render", "-f", str(tmp_path / "in"), "--output-dir", str(out)).code == 0
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import transom.cli
-from transom.shown import shown
+from transom.common.escaping import escape
 
 # half characters too, which hypothesis leaves out of texts
 TEXTS = st.text(st.characters(exclude_categories=()))
@@ -29,25 +29,25 @@ TEXTS = st.text(st.characters(exclude_categories=()))
     ],
 )
 def test_what_is_not_seen_stands_in_letters(text: str, letters: str) -> None:
-    assert shown(text) == letters
+    assert escape(text) == letters
 
 
 def test_what_is_kept() -> None:
-    assert shown("a\n\tb\r\x1b", keep="\n\t") == "a\n\tb\\r\\x1b"
+    assert escape("a\n\tb\r\x1b", keep="\n\t") == "a\n\tb\\r\\x1b"
 
 
 @given(TEXTS)
 def test_nothing_is_left_that_a_terminal_obeys(text: str) -> None:
-    found = shown(text)
-    assert not {unicodedata.category(one) for one in found} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
-    assert shown(found) == found
+    found = escape(text)
+    assert not {unicodedata.category(item) for item in found} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    assert escape(found) == found
     found.encode()
 
 
 def test_commands_write_through_one_module() -> None:
     """What writes elsewhere writes what others said as it came."""
-    for path in sorted(Path(transom.cli.__file__).parent.glob("*.py")):
-        if path.name in ("output.py", "terminal.py"):
+    for path in sorted(Path(transom.cli.__file__).parent.rglob("*.py")):
+        if path.name in ("messages.py", "output.py", "terminal.py"):
             continue
-        calls = {ast.unparse(one.func) for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.Call)}
+        calls = {ast.unparse(item.func) for item in ast.walk(ast.parse(path.read_text())) if isinstance(item, ast.Call)}
         assert calls & {"sys.stdout.write", "sys.stderr.write", "print", "typer.echo", "Console"} == set(), path.name

@@ -1,5 +1,6 @@
 """`transom status`: what is not ready first, with its reason and what there is to do."""
 
+import json
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 from tests.cli.cluster_server import INSTANCES, PROXIES, Cluster, serving
@@ -18,8 +20,11 @@ from tests.cli.terminals import Terminal
 from tests.support.bundles import egress_proxy, private_key, secret, write
 from tests.support.command import run
 
-from transom.cli.status_table import group, rows, screen
-from transom.diagnosis import Unread
+from transom.apply.report import build_host_report
+from transom.apply.target import list_targets
+from transom.cli.findings import Source, examine
+from transom.cli.last_known import LastKnown
+from transom.cli.status_table import group_objects, iter_rows, iter_screen
 from transom.diagnosis.overview import (
     ClusterStatus,
     Expiry,
@@ -29,9 +34,11 @@ from transom.diagnosis.overview import (
     RolloutStatus,
     Running,
     WebhookState,
-    as_counted,
-    of_host,
+    build_host_row,
+    get_natural_key,
 )
+from transom.diagnosis.snapshot import Unread
+from transom.hosts.passes.base_pass import PassResult
 from transom.pods.outdated import Outdated
 
 pytestmark = pytest.mark.server
@@ -111,19 +118,19 @@ def test_what_is_not_ready_comes_first_with_its_reason_and_what_to_do(config: st
     )
     assert "no operator has looked at it" in told.out
     objects = run("status", "--kubeconfig", config, "-o", "json").json["objects"]
-    assert [(one["name"], one["ready"]) for one in objects][:2] == [("cluster", "False"), ("win-2", "False")]
+    assert [(obj["name"], obj["ready"]) for obj in objects][:2] == [("cluster", "False"), ("win-2", "False")]
     assert objects[0]["earliestExpiry"] == "2027-01-01T00:00:00Z"
 
 
 def test_what_stands_around_the_hosts(config: str) -> None:
     told = run("status", "--kubeconfig", config).out
-    assert "OPERATOR  nobody works: transom-0 was the last" in told
+    assert "OPERATOR  not running: transom-0 was the last" in told
     assert "transom: 0 of 2 pods, registry.example/transom:0.1.0" in told
     assert "WEBHOOK   NoNamespaceSelector: not set" in told
     assert "ROLLOUT   [######..............] 1 of 3 hosts have the settings, 1 waiting, 1 failed" in told
     assert "halted: win-2 failed" in told
     found = run("status", "--kubeconfig", config, "-o", "json").json
-    assert found["rollout"] == {"total": 3, "updated": 1, "waiting": 1, "failed": 1, "halted": "win-2 failed"}
+    assert found["rollout"] == {"total": 3, "updated": 1, "waiting": 1, "failed": 1, "halted": "win-2 failed", "outdated": ""}
     assert found["leader"] == {"holder": "transom-0", "renewed": "2020-01-01T00:00:00.000000Z", "working": False}
 
 
@@ -146,7 +153,7 @@ def test_the_story_of_a_host(config: str) -> None:
         "WindowsInstance/win-3  win-3.example  lifecycle Egress",
         "State      waiting: Pending: not yet its turn",
         "See        docs/reasons.md#pending",
-        "Waits for  an operator: nobody holds the lease",
+        "Waits for  an operator: the lease has no holder",
         "Waits for  win-2, which halted the rollout",
         "for the services containerd, kubelet, cloud-node-manager; restart Rolling",
         "Known      Windows 10.0.20348",
@@ -159,7 +166,7 @@ def test_the_story_of_a_host(config: str) -> None:
     assert (found["host"]["reason"], found["settings"]["current"]) == ("Pending", False)
     missing = run("status", "host", "win-9", "--kubeconfig", config)
     assert (missing.code, missing.out) == (1, "")
-    assert "there is no WindowsInstance win-9 in namespace transom-system; there are win-1, win-2, win-3, win-4" in missing.err
+    assert "no WindowsInstance win-9 in namespace transom-system; there are win-1, win-2, win-3, win-4" in missing.err
     assert run("status", "hosts", "--kubeconfig", config).code == 2
 
 
@@ -175,12 +182,12 @@ def of_many(count: int) -> list[ObjectStatus]:
 
 
 def one(name: str, reason: str, message: str) -> ObjectStatus:
-    return of_host(instance(name, ("True" if reason == "Ready" else "False", reason, message)))
+    return build_host_row(instance(name, ("True" if reason == "Ready" else "False", reason, message)))
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120, 200])
 def test_a_thousand_hosts_are_on_one_screen(columns: int) -> None:
-    told = [line.text for line in rows(group(of_many(1000)), NOW, columns, "12:00:00 ")]
+    told = [line.text for line in iter_rows(group_objects(of_many(1000)), NOW, columns, "12:00:00 ")]
     # at 60 columns what there is to do takes more lines
     assert len(told) <= (24 if columns >= 80 else 31)
     assert [line for line in told if cell_len(line) > columns or line != line.rstrip()] == []
@@ -193,7 +200,7 @@ def test_a_thousand_hosts_are_on_one_screen(columns: int) -> None:
 
 
 def test_in_a_pipe_a_line_is_as_long_as_it_is() -> None:
-    told = [line.text for line in rows(group(of_many(1000)), NOW)]
+    told = [line.text for line in iter_rows(group_objects(of_many(1000)), NOW)]
     assert len(told) == 8
     assert sum(line.startswith("    next: ") for line in told) == 2
     assert all(f"win-{number}" in "".join(told) for number in range(7, 1000) if number != 8)
@@ -201,7 +208,7 @@ def test_in_a_pipe_a_line_is_as_long_as_it_is() -> None:
 
 def test_names_are_sorted_as_people_count() -> None:
     names = ["win-10", "win-2", "a1b10", "a1b9", "win"]
-    assert sorted(names, key=as_counted) == ["a1b9", "a1b10", "win", "win-2", "win-10"]
+    assert sorted(names, key=get_natural_key) == ["a1b9", "a1b10", "win", "win-2", "win-10"]
 
 
 def test_what_changes_is_told_at_once_also_into_a_pipe(cluster: Cluster, config: str, tmp_path: Path) -> None:
@@ -237,9 +244,9 @@ def test_on_a_terminal_the_table_is_drawn_anew(cluster: Cluster, config: str, tm
         first = drawn(terminal, "Ctrl-C ends")
         cluster.change(INSTANCES, "MODIFIED", versioned(instance("win-1", ("False", "Pending", "it waits since the edit"))))
         then = drawn(terminal, "it waits since the edit")
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
     os.close(terminal.near)
-    assert process.returncode == 130
+    assert process.returncode == 143
     assert "WindowsInstance/win-1" in first
     assert "\x1b[" in then
     widths = [cell_len(line) for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", first).replace("\r", "").splitlines()]
@@ -274,7 +281,7 @@ def test_all_sections_are_readable_at_80_columns() -> None:
         "0.1.0",
         unread=(Unread("leases in transom-system", 'leases is forbidden: User "tim" cannot list resource "leases"'),),
     )
-    told = [line.text for line in screen(status, NOW, 80)]
+    told = [line.text for line in iter_screen(status, NOW, 80)]
     assert [line for line in told if cell_len(line) > 80] == []
     words = " ".join(" ".join(told).split())
     assert "OPERATOR transom-0_ab12 leads, renewed 3s ago; this program is of version 0.1.0 transom: 2 of 2 pods" in words
@@ -295,7 +302,7 @@ def test_a_cluster_without_transom(cluster: Cluster, config: str) -> None:
     for more in ((), ("--watch",)):
         told = run("status", "--kubeconfig", config, "-n", "elsewhere", *more)
         assert (told.code, told.out) == (1, "")
-        assert "the definitions of Transom are not there" in told.err
+        assert "Transom's CRDs do not exist" in told.err
     wrong = run("status", "--watch", "-o", "json")
     assert (wrong.code, "--watch is for text" in wrong.err) == (2, True)
 
@@ -323,7 +330,7 @@ def test_of_a_directory_what_was_last_known_from_here(tmp_path: Path, monkeypatc
     assert run("diff", "-f", files, "--connect-timeout", "1s").code == 3
     after = run("status", "-f", files)
     assert "WindowsInstance/win-1 False Failed" in " ".join(after.out.split())
-    assert f"next: transom apply -f {files} --limit win-1" in after.out
+    assert f"then transom apply -f {files} --limit win-1" in " ".join(after.out.split())
     told = run("status", "host", "win-1", "-f", files)
     assert "State      failed: Failed" in told.out
     assert "HTTP_PROXY http://***@p.x:1" in told.out
@@ -331,6 +338,47 @@ def test_of_a_directory_what_was_last_known_from_here(tmp_path: Path, monkeypatc
     kept = [file.read_text() for file in (tmp_path / "state" / "transom" / "last").iterdir()]
     assert len(kept) == 1
     assert "hunter2" not in kept[0]
+
+
+def test_after_a_rollback_the_manifests_are_not_what_hosts_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    instance = {
+        "apiVersion": "transom.dev/v1alpha1",
+        "kind": "WindowsInstance",
+        "metadata": {"name": "win-1"},
+        "spec": {"address": "192.0.2.1", "username": "u"},
+    }
+    (lab := tmp_path / "lab").mkdir()
+    files = write(lab, egress_proxy({"httpProxy": "http://p.x:1"}), instance, KEY)
+    objects, examined = examine(Source(filename=(files,)))
+    (target,) = list_targets(objects, examined.settings, ssh_config=True)
+    report = msgspec.structs.replace(build_host_report(target, PassResult()), result="changed")
+    LastKnown(tmp_path / "state" / "transom").note(target, report, "rollback")
+    rows = json.loads(run("status", "-f", files, "-o", "json").out)["objects"]
+    (host,) = (row for row in rows if row["kind"] == "WindowsInstance")
+    assert (host["ready"], host["reason"]) == ("False", "RolledBack")
+    assert f"transom apply -f {files}" in host["next"]
+
+
+@pytest.mark.parametrize("command", [("apply", "--remove"), ("diff", "--remove"), ("facts", "win-1")])
+def test_hosts_without_valid_settings_can_be_read_and_restored(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    instance = {
+        "apiVersion": "transom.dev/v1alpha1",
+        "kind": "WindowsInstance",
+        "metadata": {"name": "win-1"},
+        "spec": {"address": "127.0.0.1", "port": 1, "username": "u"},
+    }
+    (lab := tmp_path / "lab").mkdir()
+    files = write(lab, egress_proxy({"httpProxy": "ftp://p.x"}), instance, KEY)
+    assert run("diff", "-f", files).code == 2
+    ran = run(*command, "-f", files, "--connect-timeout", "1s")
+    # the settings are reported, and the host is not reached
+    assert ran.code in (1, 3), ran.err
+    assert "httpProxy" in ran.err
+    assert "no connection to port 1" in ran.out + ran.err
 
 
 def squeezed(text: str) -> str:

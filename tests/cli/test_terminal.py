@@ -1,11 +1,15 @@
 """A person at a terminal, and a script behind a pipe: colours, progress, Ctrl-C, a disk that is full."""
 
+import fcntl
 import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 from typing import NoReturn
 
@@ -107,14 +111,17 @@ def test_ctrl_c_ends_a_command_that_waits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["apply", "rollback"])
 def test_ctrl_c_before_any_host_is_touched_says_so(command: str, manifests: str, tmp_path: Path) -> None:
-    more = tmp_path / "more.yaml"
-    os.mkfifo(more)
-    arguments = ["env", "--default-signal=INT", *transom(command, "-f", manifests, "-f", str(more))]
-    process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, env=Terminal(tmp_path).environment)
-    # that it can be opened says that the command reads it
-    with more.open("w"):
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate()
+    arguments = ["env", "--default-signal=INT", *transom(command, "-f", manifests, "-f", "-")]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(arguments, stdin=pipe, stderr=pipe, text=True, env=Terminal(tmp_path).environment)
+    assert process.stdin is not None
+    process.stdin.write("# more manifests follow\n")
+    process.stdin.flush()
+    # the program reads the manifests once the pipe is empty
+    while struct.unpack("i", fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4))) != (0,):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
     assert (process.returncode, err) == (130, "transom: stopped by Ctrl-C before anything was done on a host\n")
 
 
@@ -125,7 +132,7 @@ def test_ctrl_c_while_the_program_starts(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr("typer.main.get_command", pressed)
     with pytest.raises(SystemExit) as ended:
         start()
-    assert (ended.value.code, capsys.readouterr().err) == (130, "transom: stopped before anything was done\n")
+    assert (ended.value.code, capsys.readouterr().err) == (130, "transom: stopped by Ctrl-C before anything was done\n")
 
 
 @pytest.mark.parametrize("arguments", [("manifests", "--part", "crds"), ("no-proxy", "lint", "a.b", "--client", "go")])
@@ -155,7 +162,7 @@ def test_a_directory_that_cannot_be_written_to(tmp_path: Path) -> None:
     done = subprocess.run(
         transom("payload", "default", "--output-dir", target), capture_output=True, text=True, env=environment, check=False
     )
-    assert (done.returncode, done.stderr) == (1, f"transom: {target}: Not a directory\n")
+    assert (done.returncode, done.stderr) == (1, f"transom: --output-dir {target}: Not a directory\n")
 
 
 @pytest.mark.parametrize("streams", ["2>/dev/full", "2>&-", ">&-"])

@@ -32,18 +32,18 @@ def test_the_public_key_of_the_secret(kind: str, form: str, tmp_path: Path) -> N
     assert f"'{line} transom'" in done.out
     assert "PRIVATE KEY" not in done.out
     if kind == KINDS[0]:
-        assert run("userdata", "-f", str(tmp_path), "-o", "json").json == {"text": done.out, "leftOut": []}
+        assert run("userdata", "-f", str(tmp_path), "-o", "json").json == {"text": done.out, "leftOut": [], "problems": []}
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n", "cannot be read"),
+        ("-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n", "is damaged"),
         (
             asyncssh.generate_private_key("ecdsa-sha2-nistp256").export_private_key("pkcs8-pem", passphrase="hunter2").decode(),
-            "without a passphrase",
+            "has a passphrase",
         ),
-        (None, "there is no Secret"),
+        (None, "no Secret transom-system/"),
     ],
 )
 def test_a_key_that_cannot_be_used(text: str | None, said: str, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_definitions_that_are_not_there(command: tuple[str, ...], tmp_path: Path
         config = kubeconfig(tmp_path / "config", server)
         told = run(*command, "--kubeconfig", config)
     assert (told.code, told.out) == (1, "")
-    assert f"{server} (context staging of {config}): the definitions of Transom are not there" in told.err
+    assert f"{server} (context staging of {config}): Transom's CRDs do not exist" in told.err
     assert "transom manifests --part crds | kubectl apply -f -" in told.err
 
 
@@ -85,13 +85,13 @@ ELSEWHERE = "Is this the cluster that is meant"
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 48\r\n\r\n" + PAGE, "HTTP 502 and a page for browsers"),
+        (b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 48\r\n\r\n" + PAGE, "HTTP 502 and an HTML page"),
         (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 48\r\n\r\n" + PAGE, "log in again"),
-        (b"HTTP/1.1 302 Found\r\nLocation: https://login.x/\r\nContent-Length: 0\r\n\r\n", "a login stands before it"),
+        (b"HTTP/1.1 302 Found\r\nLocation: https://login.x/\r\nContent-Length: 0\r\n\r\n", "a proxy or login page answers"),
         (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "HTTP 403: ask for this right"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 48\r\n\r\n" + PAGE, ELSEWHERE),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 480\r\n\r\n" + PAGE, "the answer was cut before its end. " + ELSEWHERE),
-        (b"SSH-2.0-OpenSSH_for_Windows_9.5\r\n", "what answers there is no HTTP server. " + ELSEWHERE),
+        (b"SSH-2.0-OpenSSH_for_Windows_9.5\r\n", "the server does not speak HTTP. " + ELSEWHERE),
         (b"", "the server ended the connection without an answer. " + ELSEWHERE),
     ],
     ids=["page", "login-page", "redirect", "empty", "page-as-an-answer", "cut", "ssh", "nothing"],
@@ -124,7 +124,7 @@ def test_the_version_of_this_program_and_of_the_cluster(tmp_path: Path, monkeypa
     own = f"transom {__version__}\n"
     alone = run("version")
     assert (alone.code, alone.out) == (0, own)
-    assert "no cluster was asked: ~/.kube/config: there is no such file" in alone.err
+    assert "~/.kube/config: no such file" in alone.err
     assert run("version", "--client", "-o", "json").json["client"] == __version__
     with saying(401, "Unauthorized", "Unauthorized") as server:
         refused = run("version", "--kubeconfig", kubeconfig(tmp_path / "config", server))
@@ -154,4 +154,4 @@ def test_no_kubeconfig_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("HOME", str(tmp_path))
     ran = run("validate")
     assert ran.code == 2
-    assert "~/.kube/config: there is no such file; --kubeconfig or KUBECONFIG can name another; -f PATH reads" in ran.err
+    assert "~/.kube/config: no such file; --kubeconfig or KUBECONFIG can name another; -f PATH reads" in ran.err

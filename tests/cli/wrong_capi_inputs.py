@@ -16,19 +16,19 @@ def _of_capi() -> Iterator[Row]:
         "aws",
         "--previous",
         "{d}/nodir",
-        told=("{d}/nodir", "there is no such file or directory"),
+        told=("{d}/nodir", "no such file or directory"),
     )
     yield refused(
         "capi: provider", "capi", "worker", "--cluster", "c", "--provider", "awss", told=("--provider", "awss", "aws, azure")
     )
     worker = ("capi", "worker", "--cluster", "c", "--provider", "aws")
-    for flag, given, choices in (
+    for flag, item, choices in (
         ("--cni", "weave", "calico, flannel or none"),
         ("--daemons", "pods", "hostprocess or services"),
         ("--secret-store", "vault", "secrets-manager or ssm-parameter-store"),
         ("--api-version", "v1", "v1beta1 or v1beta2"),
     ):
-        yield refused(f"capi: {flag}", *worker, flag, given, told=(f"{flag}: must be {choices}, not '{given}'",))
+        yield refused(f"capi: {flag}", *worker, flag, item, told=(f"{flag}: must be {choices}, not '{item}'",))
     in_file = {"i.yaml": "{cluster: c, provider: aws, cni: weave}"}
     told = ("{d}/i.yaml: cni: must be calico, flannel or none, not 'weave'",)
     yield refused("capi: choice in a file", "capi", "worker", "--inputs", "{d}/i.yaml", files=in_file, told=told)

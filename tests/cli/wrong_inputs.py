@@ -62,7 +62,7 @@ def refused(
 
 
 def _of_settings() -> Iterator[Row]:
-    for name, url, *told in (
+    for name, url, *item in (
         ("no scheme", "proxy.x:3128", "spec.httpProxy", "http://"),
         ("https scheme", "https://p.x:1", "spec.httpProxy", "must begin with http://, for example http://"),
         ("socks", "socks5://p.x:1", "spec.httpProxy", "http://"),
@@ -77,8 +77,8 @@ def _of_settings() -> Iterator[Row]:
         ("blank in password", "http://u:a b@p.x:1", "spec.httpProxy", "%20"),
         ("bad escape", "http://u:a%zz@p.x:1", "spec.httpProxy", "%25"),
     ):
-        yield invalid(f"httpProxy: {name}", of(egress(httpProxy=url)), "EgressProxy/cluster", *told)
-    for name, listed, *told in (
+        yield invalid(f"httpProxy: {name}", of(egress(httpProxy=url)), "EgressProxy/cluster", *item)
+    for name, listed, *entry in (
         ("empty item", "a.x,,b.x", "item 2", "take the comma out"),
         ("wildcard", "*.corp.example", "*.corp.example", ".corp.example"),
         ("upper case", "Corp.Example", "Corp.Example", "corp.example"),
@@ -89,7 +89,7 @@ def _of_settings() -> Iterator[Row]:
         ("star with more", "*,a.x", "*", "alone"),
         ("bad CIDR", "10.0.0.0/33", "10.0.0.0/33", "write `10.0.0.0`"),
     ):
-        yield invalid(f"noProxy: {name}", of(egress(**PROXY, noProxy=listed)), "spec.noProxy", *told)
+        yield invalid(f"noProxy: {name}", of(egress(**PROXY, noProxy=listed)), "spec.noProxy", *entry)
     yield invalid("noProxy alone", of(egress(noProxy="a.x")), "spec.noProxy", "proxy")
     yield invalid(
         "credentials nowhere",
@@ -123,7 +123,7 @@ def _of_settings() -> Iterator[Row]:
     )
     yield invalid("endpoint that is none", of(egress(**PROXY, readinessEndpoints=["a.x"])), "readinessEndpoints[0]", "URL")
     yield invalid("field typo", of(egress(httproxy="http://p.x:1")), "spec.httproxy", "did you mean `httpProxy`?")
-    yield invalid("list for a text", of(egress(httpProxy=["http://p.x:1"])), "spec.httpProxy", "text")
+    yield invalid("list for a text", of(egress(httpProxy=["http://p.x:1"])), "spec.httpProxy", "must be a string, not a list")
     yield invalid("policy typo", of(egress(**PROXY, readinessPolicy="gate")), "spec.readinessPolicy", "Gate")
     yield invalid("restart typo", of(egress(**PROXY, windows={"restart": "Never"})), "spec.windows.restart", "Rolling")
     yield invalid("consumer typo", of(egress(**PROXY, consumers=["Node"])), "spec.consumers", "Nodes")
@@ -132,7 +132,7 @@ def _of_settings() -> Iterator[Row]:
         "another name",
         of(egress("proxy", **PROXY), instance(), secret(stringData={"private-key.pem": KEY})),
         "EgressProxy/proxy",
-        "name the one for this cluster so",
+        "rename the one for this cluster",
     )
     yield invalid("bad network", of(egress(**PROXY, networks={"podNetwork": ["10.0.0.0/33"]})), "podNetwork[0]", "CIDR")
     yield invalid(
@@ -147,12 +147,12 @@ def _of_settings() -> Iterator[Row]:
         "kind",
         "EgressProxy and WindowsInstance",
     )
-    yield invalid("two of a name", of(egress(**PROXY), egress(**PROXY)), "metadata.name", "stands twice")
+    yield invalid("two of a name", of(egress(**PROXY), egress(**PROXY)), "metadata.name", "duplicate object")
 
 
 def _of_hosts() -> Iterator[Row]:
     key = secret(stringData={"private-key.pem": KEY})
-    for name, spec, *told in (
+    for name, spec, *item in (
         ("no address", {"address": ""}, "spec.address", "for example win-1.example.com"),
         ("address with port", {"address": "10.0.0.7:22"}, "spec.address", "for example win-1.example.com"),
         ("address with user", {"address": "Administrator@10.0.0.7"}, "spec.address", "for example win-1.example.com"),
@@ -162,16 +162,18 @@ def _of_hosts() -> Iterator[Row]:
         ("no user", {"username": ""}, "spec.username", "for example Administrator"),
         ("node name", {"nodeName": "Win_1"}, "spec.nodeName", "lower-case"),
         ("node IP", {"nodeIP": "10.0.0.7/24"}, "spec.nodeIP", "without a prefix length"),
+        ("further address", {"addresses": ["10.0.0.8", "10.0.0.0/8"]}, "spec.addresses[1]", "without brackets, port and zone"),
+        ("loopback", {"addresses": ["127.0.0.1"]}, "spec.addresses[0]", "not the address of one machine"),
         ("host key", {"hostKey": "SHA256:abc"}, "spec.hostKey", "ssh_host_ed25519_key.pub"),
         ("lifecycle", {"lifecycle": "node"}, "spec.lifecycle", "Node"),
-        ("cluster", {"clusterRef": {"name": "prod"}}, "spec.clusterRef", "there is no Cluster transom-system/prod"),
+        ("cluster", {"clusterRef": {"name": "prod"}}, "spec.clusterRef", "no Cluster transom-system/prod exists"),
         ("key nowhere", {"keySecret": {"name": "nope"}}, "spec.keySecret.name", "it holds the SSH key as `private-key.pem`"),
         ("typo", {"adress": "10.0.0.7"}, "spec.adress", "did you mean `address`?"),
     ):
         yield invalid(
-            f"host: {name}", of(egress(**PROXY), instance(**spec), key), "WindowsInstance/transom-system/win-1", *told
+            f"host: {name}", of(egress(**PROXY), instance(**spec), key), "WindowsInstance/transom-system/win-1", *item
         )
-    for name, data, *told in (
+    for name, data, *entry in (
         ("key under another name", {"id_rsa": KEY}, "data[private-key.pem]", "missing"),
         ("public key", {"private-key.pem": "ssh-ed25519 AAAA"}, "data[private-key.pem]", "private key in PEM or OpenSSH form"),
         ("passphrase", {"private-key.pem": private_key("hunter2")}, "data[private-key.pem]", "ssh-keygen -p"),
@@ -180,7 +182,7 @@ def _of_hosts() -> Iterator[Row]:
             f"key: {name}",
             of(egress(**PROXY), instance(), secret(stringData=data)),
             "Secret/transom-system/cloud-private-key",
-            *told,
+            *entry,
         )
     same = (instance(), instance("win-2"))
     yield invalid("one host twice", of(egress(**PROXY), *same, key), "spec.address", "one host is one WindowsInstance")
@@ -191,7 +193,7 @@ def _of_hosts() -> Iterator[Row]:
             command,
             "-f",
             "{d}",
-            told=("EgressProxy/cluster", "name its file with -f"),
+            told=("EgressProxy/cluster", "pass its file with -f"),
             files=row,
         )
         yield refused(
@@ -227,19 +229,19 @@ def _of_hosts() -> Iterator[Row]:
 
 
 def _of_texts() -> Iterator[Row]:
-    for name, text, *told in (
-        ("empty file", "", "there is no object that Transom reads", "is this the file that is meant?"),
-        ("comments alone", "# nothing\n", "there is no object that Transom reads", "is this the file that is meant?"),
+    for name, text, *item in (
+        ("empty file", "", "no object that Transom reads", "is this the intended file?"),
+        ("comments alone", "# nothing\n", "no object that Transom reads", "is this the intended file?"),
         (
             "other kinds",
             "{apiVersion: apps/v1, kind: Ingress, metadata: {name: a}}",
-            "there is no object that Transom reads",
+            "no object that Transom reads",
             "EgressProxy",
         ),
-        ("tab", "kind: EgressProxy\nmetadata:\n\tname: cluster\n", "a.yaml:3:1", "YAML indents with blanks"),
+        ("tab", "kind: EgressProxy\nmetadata:\n\tname: cluster\n", "a.yaml:3:1", "indent with spaces"),
         ("cut", "kind: [a\n", "a.yaml:2:1", "this is not YAML"),
         ("bracket", "a: ]\n", "a.yaml:1:4", "this is not YAML"),
-        ("plain text", "hello\n", "a.yaml:1:1", "this is no Kubernetes object"),
+        ("plain text", "hello\n", "a.yaml:1:1", "not a Kubernetes object"),
         ("no kind", "apiVersion: v1\n", "a.yaml:1:1", "`kind` is missing"),
         ("no version", "kind: Secret\n", "a.yaml:1:1", "`apiVersion` is missing"),
         ("no name", "{apiVersion: transom.dev/v1alpha1, kind: EgressProxy, spec: {}}", "metadata.name", "the name is missing"),
@@ -248,22 +250,24 @@ def _of_texts() -> Iterator[Row]:
             "no separator",
             "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n",
             "a.yaml:4:1",
-            "keep one",
+            "is a line `---` missing",
         ),
         ("own tag", "a: !ruby/object {}\n", "a.yaml:1:4", "leave it out"),
         ("NUL", "a: b\0\n", "a.yaml:1:5", "NUL"),
         ("alias to nothing", "a: *b\n", "a.yaml:1:4", "no anchor"),
     ):
-        yield invalid(f"text: {name}", {"a.yaml": text}, *told)
+        yield invalid(f"text: {name}", {"a.yaml": text}, *item)
     yield refused("no such file", "validate", "-f", "{d}/nope.yaml", told=("nope.yaml", "No such file"))
     yield refused("a URL", "validate", "-f", "https://x.example/a.yaml", told=("https://x.example/a.yaml", "fetch it first"))
-    yield refused("an empty directory", "validate", "-f", "{d}", told=("the directory holds no *.yaml",))
+    yield refused("an empty directory", "validate", "-f", "{d}", told=("the directory contains no *.yaml",))
 
 
 def _of_commands() -> Iterator[Row]:
     yield refused("no such command", "aply", told=("aply",))
     yield refused("output", "validate", "-f", "{d}", "-o", "xml", told=("--output", "text", "json"))
-    yield refused("namespace", "validate", "-f", "{d}", "-n", "A b", told=("'A b' is no namespace", "lower-case letters"))
+    yield refused(
+        "namespace", "validate", "-f", "{d}", "-n", "A b", told=("'A b' is not a valid namespace", "lower-case letters")
+    )
     yield refused("apply: nothing named", "apply", told=("-f PATH", "--context NAME"))
     yield refused("rollback: nothing named", "rollback", told=("-f PATH", "--context NAME"))
     yield refused("uninstall: nothing named", "uninstall", told=("--context NAME", "kubectl config get-contexts"))
@@ -288,7 +292,7 @@ def _of_commands() -> Iterator[Row]:
         "validate",
         "--kubeconfig",
         "{d}/a",
-        told=("{d}/a", "this is no kubeconfig"),
+        told=("{d}/a", "not a valid kubeconfig"),
         files={"a": "x"},
     )
     yield refused("facts: port in the address", "facts", "10.0.0.1:22", told=("10.0.0.1:22", "--port 22"))
@@ -301,7 +305,7 @@ def _of_commands() -> Iterator[Row]:
         "10.0.0.1",
         "--key",
         "{d}/k",
-        told=("--key {d}/k", "PEM or OpenSSH private key"),
+        told=("--key {d}/k", "private key in PEM or OpenSSH form"),
         files={"k": "x"},
     )
     yield refused("facts: key nowhere", "facts", "10.0.0.1", "--key", "{d}/k", told=("{d}/k", "cannot be read: No such file"))
@@ -311,16 +315,14 @@ def _of_commands() -> Iterator[Row]:
         "10.0.0.1",
         "--key",
         "{d}/k",
-        told=("{d}/k", "without a passphrase"),
+        told=("{d}/k", "has a passphrase", "ssh-keygen -p"),
         files={"k": private_key("hunter2")},
     )
     yield refused(
         "no-proxy check: client", "no-proxy", "check", "http://a.x", "--client", "nope", told=("nope", "the nearest are npm")
     )
     yield refused("no-proxy check: no url", "no-proxy", "check", "a.x", told=("a.x", "URL"))
-    yield refused(
-        "no-proxy lint: blank", "no-proxy", "lint", "a,.svc ", told=(".svc", "a blank stands behind it: take it out"), code=1
-    )
+    yield refused("no-proxy lint: blank", "no-proxy", "lint", "a,.svc ", told=(".svc", "remove the space behind it"), code=1)
     yield refused(
         "no-proxy lint: semicolon",
         "no-proxy",
@@ -347,14 +349,19 @@ def _of_commands() -> Iterator[Row]:
     two = ("--payload-image", "r.example/p:1", "--payload-claim", "workers")
     yield refused("manifests: two payloads", "manifests", *two, told=("--payload-claim", "comes from --payload-image already"))
     old = ("--payload-kubeadm", "v1.12.0")
-    yield refused("manifests: an old payload", "manifests", *old, told=("--payload-kubeadm: 'v1.12.0' is no version", "v1.36"))
+    yield refused(
+        "manifests: an old payload",
+        "manifests",
+        *old,
+        told=("--payload-kubeadm: 'v1.12.0' is not a supported Kubernetes version", "v1.36"),
+    )
     yield refused("run: no cache", "run", "--payload-kubeadm", "v1.36.3", told=("--payload-kubeadm", "needs --payload-cache"))
     yield refused("manifests: nothing to copy", "manifests", "--payload-copied", told=("--payload-copied", "--payload-image"))
     yield refused("manifests: controllers", "manifests", "--controllers", "x", told=("--controllers", "egress"))
     yield from _of_clusters()
     yield from _of_words()
     yield refused("payload: base", "payload", "build", "{d}", "--base", "{d}", told=("--base: name the directory", "--image"))
-    yield refused("payload: image", "payload", "build", "{d}", "--image", "{d}", told=("--image", "is there already"))
+    yield refused("payload: image", "payload", "build", "{d}", "--image", "{d}", told=("--image", "already exists"))
     yield refused("payload: nowhere", "payload", "check", "{d}", told=("{d}/payload.yaml", "No such file"))
 
 
@@ -363,28 +370,28 @@ def _of_clusters() -> Iterator[Row]:
     files = {"config": yaml.safe_dump(config | {"contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}]})}
     where = ("--kubeconfig", "{d}/config")
     yield refused(
-        "context", "diff", *where, "--context", "nope", told=("no context 'nope'; there are x", "-f PATH"), files=files
+        "context", "diff", *where, "--context", "nope", told=("no context 'nope'; the contexts are x", "-f PATH"), files=files
     )
     yield refused(
         "kubeconfig: no cluster", "diff", *where, told=("{d}/config", "clusters has no entry of the name"), files=files
     )
     yield refused("pods: none named", "pods", "explain", told=("POD, with -n NAMESPACE, or -f PATH",))
     yield refused("pods: both", "pods", "explain", "a", "-f", "{d}", told=("POD, with -n NAMESPACE, or -f PATH",))
-    yield refused("pods: no name", "pods", "explain", "A_b", *where, told=("'A_b' is no name of a pod",), files=files)
+    yield refused("pods: no name", "pods", "explain", "A_b", *where, told=("'A_b' is not a valid pod name",), files=files)
     yield refused("pods: all and one", "pods", "outdated", "-A", "-n", "shop", told=("-A and -n exclude each other",))
     yield refused("status: watched JSON", "status", "--watch", "-o", "json", told=("--watch is for text", "kubectl get"))
 
 
 def _of_words() -> Iterator[Row]:
     der = base64.b64decode("".join(CA.strip().splitlines()[1:-1]))
-    yield refused("trust: DER", "trust", "inspect", "{d}/c", told=("{d}/c", "openssl x509 -inform der"), files={"c": der})
+    yield refused(
+        "trust: DER", "trust", "inspect", "{d}/c", told=("{d}/c", "openssl x509 -inform der"), files={"c": der}, code=0
+    )
     yield refused("shell", "completion", "tcsh", told=("'tcsh'", "bash", "zsh", "fish"))
     yield refused("help", "help", "nope", told=("'nope'", "transom -h"))
-    yield refused("simulate", "simulate", "{d}", told=("{d}", "`transom init DIR --simulated` makes one"))
+    yield refused("simulate", "simulate", "{d}", told=("{d}", "`transom init DIR --simulated` creates one"))
     yield refused("verify: port", "verify", "host", "10.0.0.1:22", told=("10.0.0.1:22", "--port 22"))
-    yield refused(
-        "init: no scheme", "init", "{d}/new", "--proxy", "proxy.x:1", told=("spec.httpProxy", "must begin with http://")
-    )
+    yield refused("init: no scheme", "init", "{d}/new", "--proxy", "proxy.x:1", told=("--proxy", "must begin with http://"))
     files = {"there": ""}
     yield refused("init: there", "init", "{d}", "--simulated", told=("{d}", "name a new directory"), files=files)
     yield refused("run: address", "run", "--bind-address", "x", told=("--bind-address", "0.0.0.0:8080"))

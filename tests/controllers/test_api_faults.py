@@ -10,9 +10,9 @@ from tests.support.operator.clusters import Cluster, environment
 from tests.support.operator.stories import OTHER, changes, story
 from tests.support.waiting import PATIENCE, until
 
-from transom.kube import NotFound
+from transom.kube.errors import NotFound
 from transom.kube.resources import DEFINITIONS, EGRESS_PROXIES, SECRETS, WINDOWS_INSTANCES
-from transom.manifests.definitions import definitions
+from transom.manifests.definitions import build_crds
 
 pytestmark = pytest.mark.lab
 
@@ -125,7 +125,7 @@ async def test_the_definition_of_the_settings_goes(cluster: Cluster) -> None:
     async with story(cluster) as told:
         await cluster.client.delete(DEFINITIONS, "egressproxies.transom.dev")
         try:
-            await until(lambda: not told.operator.informers.settings_known)
+            await until(lambda: not told.operator.informers.is_settings_kind_served)
             await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": {"annotations": {"touched": "yes"}}})
             before = told.host.traffic.connections
             await until(lambda: told.host.traffic.connections > before)
@@ -133,7 +133,7 @@ async def test_the_definition_of_the_settings_goes(cluster: Cluster) -> None:
             assert changes(told.host) == 1
         finally:
             await define(cluster)
-        await until(lambda: told.operator.informers.settings_known)
+        await until(lambda: told.operator.informers.is_settings_kind_served)
         await told.edit()
         await told.followed()
 
@@ -171,19 +171,19 @@ async def test_objects_that_do_not_fit_the_schema(cluster: Cluster) -> None:
 
 async def define(cluster: Cluster, *, lax: bool = False) -> None:
     """The kinds, as they are or with a spec that takes anything, and until the server serves them so."""
-    made = definitions()
-    for one in made:
-        schema = one["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    made = build_crds()
+    for item in made:
+        schema = item["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         if lax:
             schema["properties"]["spec"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
             schema.pop("x-kubernetes-validations", None)
-        name = one["metadata"]["name"]
+        name = item["metadata"]["name"]
         await undefined(cluster, name)
-        path = DEFINITIONS.path(None, name)
+        path = DEFINITIONS.build_path(None, name)
         query = {"fieldManager": "kubectl", "force": "true"}
-        await cluster.client.request("PATCH", path, query, one, content_type="application/apply-patch+yaml")
+        await cluster.client.request("PATCH", path, query, item, content_type="application/apply-patch+yaml")
         await asyncio.to_thread(
-            cluster.control_plane.kubectl, "wait", "--for=condition=Established", "--timeout=180s", f"crd/{name}"
+            cluster.control_plane.run_kubectl, "wait", "--for=condition=Established", "--timeout=180s", f"crd/{name}"
         )
 
 

@@ -1,33 +1,39 @@
 """When requests for certificates are judged anew, without a server."""
 
+import threading
 from typing import cast
 
-from transom.controllers.certificates import CachedRequest, CertificatesController
-from transom.controllers.instance.node_identities import NodeIdentities
-from transom.controllers.join import Members
+import pytest
+
+from transom.controllers.certificates.controller import CachedRequest, CertificatesController, RequestMeta
+from transom.controllers.instance_state.node_identities import NodeIdentities
 from transom.controllers.join.bootstrap_tokens import LABEL
+from transom.controllers.join.members import Members
 from transom.controllers.runtime.cached import CachedInstance, HostNode, NodeCondition, NodeMeta, NodeState
+from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.client import Client
-from transom.kube.objects import ObjectMeta, Whole
+from transom.kube.objects import ObjectMeta, UnstructuredObject
+from transom.kube.store import ObjectKey
 from transom.proxy.status import StatusCondition
-from transom.windows.nodes import WindowsInstanceStatus
+from transom.windows.nodes.node_certificates import Judgement
+from transom.windows.nodes.windows_instance import WindowsInstanceStatus
 
 
 async def test_a_request_that_was_left_is_judged_anew_for_what_it_is_judged_by_and_for_nothing_else() -> None:
     informers = Informers(cast(Client, None), "transom-system")
     settings = CurrentSettings(informers, "https://api.example")
     controller = CertificatesController(informers, settings, Members(informers, NodeIdentities(informers, settings, None)))
-    request = CachedRequest(ObjectMeta("late", resource_version="1"))
+    request = CachedRequest(RequestMeta("late", resource_version="1"))
     versions = iter(range(2, 100))
-    controller.begin()
+    controller.subscribe()
     controller._stores[0].put(request)
 
     async def judged_anew() -> bool:
         asked = len(controller.queue) > 0
         if asked:
-            controller.queue.done(await controller.queue.take())
+            controller.queue.finish(await controller.queue.take())
         return asked
 
     async def after(status: WindowsInstanceStatus, generation: int = 1) -> bool:
@@ -60,7 +66,24 @@ async def test_a_request_that_was_left_is_judged_anew_for_what_it_is_judged_by_a
     tokens: tuple[dict[str, str], ...] = ({LABEL: "abcdef"}, {LABEL: "fedcba"}, {})
     for labels in tokens:
         meta = ObjectMeta("token", "transom-system", resource_version=str(next(versions)), labels=labels)
-        informers.secrets.put(Whole(meta, {}))
+        informers.secrets.put(UnstructuredObject(meta, {}))
         assert await judged_anew()
     informers.windows_instances.clear()
     assert await judged_anew()
+
+
+async def test_requests_are_judged_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    informers = Informers(cast(Client, None), "transom-system")
+    settings = CurrentSettings(informers, "https://api.example")
+    controller = CertificatesController(informers, settings, Members(informers, NodeIdentities(informers, settings, None)))
+    controller._stores[0].put(CachedRequest(RequestMeta("csr", resource_version="1")))
+    threads: list[int] = []
+
+    def decide_approval(*_: object) -> Judgement:
+        threads.append(threading.get_ident())
+        return Judgement("Ignore")
+
+    monkeypatch.setattr("transom.controllers.certificates.controller.decide_approval", decide_approval)
+    await controller.reconcile(ObjectKey(None, "csr"), cast(Leadership, None))
+    assert threads
+    assert threading.get_ident() not in threads

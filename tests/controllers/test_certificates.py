@@ -11,11 +11,11 @@ from tests.windows.node_certificates import CLIENT_USAGES, SERVING_USAGES, pem
 
 from transom.controllers.operator import Operator
 from transom.controllers.runtime.cached import INSTANCES
-from transom.kube import StatusError
 from transom.kube.client import Client
 from transom.kube.connection import connect
+from transom.kube.errors import StatusError
 from transom.kube.resources import NODES
-from transom.manifests.roles import roles
+from transom.manifests.roles import iter_roles
 from transom.windows.nodes.node_certificates import CLIENT, SERVING
 
 pytestmark = pytest.mark.lab
@@ -24,7 +24,7 @@ ONLY = ("certificates", "nodes")
 
 @pytest.fixture
 async def joining(cluster: Cluster) -> AsyncIterator[Operator]:
-    await asyncio.to_thread(cluster.control_plane.apply, list(roles(cluster.namespace, ONLY)))
+    await asyncio.to_thread(cluster.control_plane.apply, list(iter_roles(cluster.namespace, ONLY)))
     await host(cluster, "win-1", "10.0.0.7")
     await host(cluster, "win-2", "10.0.0.8")
     async with cluster.operator(controllers=ONLY) as operator:
@@ -78,7 +78,7 @@ async def test_a_rogue_token_opens_nothing(cluster: Cluster, joining: Operator) 
         },
     }
     await asyncio.to_thread(cluster.control_plane.apply, [secret])
-    path = cluster.control_plane.user_kubeconfig(rogue, f"{rogue}.hunter2hunter2xy")
+    path = cluster.control_plane.write_kubeconfig(rogue, f"{rogue}.hunter2hunter2xy")
     connection = connect(str(path))
     body = pem(f"system:node:{named(cluster, 'win-1')}")
     await ask(cluster, Client(connection), "known-name", body, CLIENT, CLIENT_USAGES)

@@ -34,22 +34,24 @@ async def test_a_change_is_two_requests_for_each_host(cluster: Cluster) -> None:
             await until(lambda: all(f"HTTPS_PROXY={OTHER}" in environment(host, "kubelet") for host in hosts))
             await until(lambda: not told.operator.controllers["hosts"].queue.working)
             await cluster.wait_ready()
-            await until(lambda: any(one.endswith("/events") for one in told.gate.requests[begun:]))
+            await until(lambda: any(request.endswith("/events") for request in told.gate.requests[begun:]))
         seconds = time.monotonic() - since
-        asked = [one for one in told.gate.requests[begun:] if not one.startswith("WATCH")]
+        asked = [request for request in told.gate.requests[begun:] if not request.startswith("WATCH")]
         # kinds that are not there are asked for now and then, all at once, and the lease is renewed
-        asked = [one for one in asked if one != "GET /apis" and not any(group in one for group in (*ABSENT, "/leases/"))]
-        instances = [one for one in asked if "/windowsinstances/" in one]
-        assert [one for one in instances if not one.endswith("/status")] == []
+        asked = [item for item in asked if item != "GET /apis" and not any(group in item for group in (*ABSENT, "/leases/"))]
+        instances = [item for item in asked if "/windowsinstances/" in item]
+        assert [instance for instance in instances if not instance.endswith("/status")] == []
         # of the first host also that it was begun, and that it was heard of; of the last one that the rollout is over
         assert len(instances) <= 2 * 5 + 3
-        others = [one for one in asked if one not in instances]
+        others = [item for item in asked if item not in instances]
         # EgressProxy/cluster: its event, and its status as it begins and ends, and between at most once a second
-        assert len([one for one in others if one.endswith("/events")]) == 1
-        assert len([one for one in others if one.endswith("/egressproxies/cluster/status")]) <= 2 + seconds, asked
+        assert len([other for other in others if other.endswith("/events")]) == 1
+        assert len([other for other in others if other.endswith("/egressproxies/cluster/status")]) <= 2 + seconds, asked
         # who leads next goes on by it: as it begins and ends, and between at most twice a second
-        assert len([one for one in others if "/configmaps" in one]) <= 2 + 2 * seconds, asked
-        assert [one for one in others if not one.endswith(("/events", "/cluster/status")) and "/configmaps" not in one] == []
+        assert len([other for other in others if "/configmaps" in other]) <= 2 + 2 * seconds, asked
+        assert [
+            other for other in others if not other.endswith(("/events", "/cluster/status")) and "/configmaps" not in other
+        ] == []
 
 
 def node(cluster: Cluster, number: int) -> str:

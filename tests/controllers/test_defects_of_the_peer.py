@@ -16,10 +16,10 @@ from tests.support.workers.payloads import opened
 from transom.controllers.rollout.drain import Drain
 from transom.controllers.runtime.controller import Leadership
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassSettings
+from transom.hosts.passes.base_pass import PassSettings
 from transom.hosts.passes.configure import Worker, configure
-from transom.hosts.ssh import Access
 from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.ssh.ssh_client import Access
 from transom.kube.events import EventRecorder, Regarding
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.secret import Secret
@@ -30,9 +30,9 @@ from transom.windows.host.queries import ENVIRONMENT, SERVICES
 from transom.windows.parts.service import Configuration
 from transom.windows.payload.registries import ImageRegistry, Mirror
 from transom.windows.payload.worker import Facts
-from transom.windows.planning import desired_settings
+from transom.windows.planning.planner import build_desired_settings
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import expand_sz
+from transom.windows.registry.values import build_expand_sz
 from winsim import Simulator
 
 PAGE = DOCS / "peer-defects.md"
@@ -52,18 +52,18 @@ def test_each_defect_has_a_test_or_a_reason() -> None:
 
 
 async def test_3_an_image_with_a_proxy_of_its_own_and_no_node(cluster: Cluster) -> None:
-    theirs = expand_sz("http://image.example:1")
+    theirs = build_expand_sz("http://image.example:1")
     host = await cluster.simulator.add_host(edits=[SetValue(ENVIRONMENT, "Http_Proxy", theirs)])
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, windows={"environmentScope": "Both"})
     await cluster.instance("win-1", host)
     async with cluster.operator(controllers=("egress", "hosts")):
         await cluster.until("win-1", ProxyApplied="True/Applied", NodeReady="Unknown/NoNode")
-        value = host.registry.value(ENVIRONMENT, "HTTP_PROXY")
+        value = host.registry.find_value(ENVIRONMENT, "HTTP_PROXY")
         assert value is not None
-        assert value.text() == PROXY
+        assert value.decode_text() == PROXY
         await cluster.delete(EGRESS_PROXIES, "cluster")
-        await until(lambda: host.registry.value(ENVIRONMENT, "HTTP_PROXY") == theirs)
-        assert host.registry.value(ENVIRONMENT, "HTTPS_PROXY") is None
+        await until(lambda: host.registry.find_value(ENVIRONMENT, "HTTP_PROXY") == theirs)
+        assert host.registry.find_value(ENVIRONMENT, "HTTPS_PROXY") is None
 
 
 def test_4_a_bundle_with_much_text_is_read_whole() -> None:
@@ -75,7 +75,7 @@ def test_4_a_bundle_with_much_text_is_read_whole() -> None:
 
 def test_7_a_service_that_fails_is_restarted_after_seconds() -> None:
     """SERVICE_FAILURE_ACTIONS as the registry has it: the delay is in milliseconds (Microsoft: "SC_ACTION")."""
-    data = Configuration("kubelet", r"C:\k\kubelet.exe", restart_seconds=10).values()["FailureActions"].data
+    data = Configuration("kubelet", r"C:\k\kubelet.exe", restart_seconds=10).to_values()["FailureActions"].data
     reset, _, _, count, _ = struct.unpack_from("<5I", data)
     actions = [struct.unpack_from("<2I", data, 20 + 8 * number) for number in range(count)]
     assert reset == 86400
@@ -92,12 +92,12 @@ async def test_8_a_drained_pod_has_its_time(cluster: Cluster) -> None:
     node = host.name.lower()
     uid = (await kubelets.node(node))["metadata"]["uid"]
     drain = Drain(node, uid, "upgrade", leadership, Regarding("v1", "Node", node), lambda: datetime.now(UTC), 60)
-    assert "web-0" in str(await drain.step())
+    assert "web-0" in str(await drain.run_step())
     held = (await cluster.client.get(PODS, "web-0", cluster.namespace)).value
     assert held["metadata"]["deletionGracePeriodSeconds"] == held["spec"]["terminationGracePeriodSeconds"] == 30
-    path = PODS.path(cluster.namespace, "web-0")
+    path = PODS.build_path(cluster.namespace, "web-0")
     await cluster.client.request("DELETE", path, {"gracePeriodSeconds": "0"})
-    assert (await drain.step()).done
+    assert (await drain.run_step()).done
 
 
 def test_9_the_password_is_a_random_one() -> None:
@@ -114,7 +114,7 @@ async def test_14_mirrors_are_written_where_they_differ(tmp_path: Path) -> None:
     async with Simulator() as simulator:
         host = await simulator.add_host(services={})
         key = Secret(simulator.client_key.export_private_key().decode())
-        access = Access(host.address, host.port, host.username, (key,), simulator.host_key(host))
+        access = Access(host.address, host.port, host.username, (key,), simulator.format_host_key(host))
 
         async def configured(*registries: ImageRegistry) -> int:
             facts = Facts(
@@ -126,17 +126,17 @@ async def test_14_mirrors_are_written_where_they_differ(tmp_path: Path) -> None:
 
         quay, gcr = ImageRegistry("quay.io", (Mirror("a.example/quay"),)), ImageRegistry("gcr.io", (Mirror("a.example/gcr"),))
         await configured(quay, gcr)
-        node = host.files.file(rf"{place}\quay.io\hosts.toml")
+        node = host.files.get_file(rf"{place}\quay.io\hosts.toml")
         assert await configured(quay, gcr) == 0
         starts = len(host.starts("containerd"))
         sent = await configured(quay, ImageRegistry("gcr.io", (Mirror("b.example/gcr"),)))
         assert sent == len(host.files.read(rf"{place}\gcr.io\hosts.toml"))
-        assert host.files.file(rf"{place}\quay.io\hosts.toml") is node
+        assert host.files.get_file(rf"{place}\quay.io\hosts.toml") is node
         assert len(host.starts("containerd")) == starts
 
 
 def test_the_machine_shows_no_credentials() -> None:
     proxy = Secret("http://alice:hunter2@proxy.corp.example:3128")
-    wanted = desired_settings(Egress(proxy, proxy, ".svc"))
-    assert wanted.registry.key(ENVIRONMENT) is None
-    assert wanted.registry.value(rf"{SERVICES}\containerd", "Environment") is not None
+    wanted = build_desired_settings(Egress(proxy, proxy, ".svc"))
+    assert wanted.registry.find_key(ENVIRONMENT) is None
+    assert wanted.registry.find_value(rf"{SERVICES}\containerd", "Environment") is not None

@@ -35,7 +35,7 @@ async def ready(program: Program) -> None:
 
 def told(cluster: Cluster, name: str, since: datetime) -> list[str]:
     """What a replica wrote since then, but for the lease."""
-    return [one for one in writes(cluster, name, since) if "/leases/" not in one]
+    return [write for write in writes(cluster, name, since) if "/leases/" not in write]
 
 
 async def test_one_works_and_the_other_takes_over(cluster: Cluster) -> None:

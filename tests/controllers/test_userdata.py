@@ -10,11 +10,11 @@ import pytest
 from tests.support.operator.clusters import PROXY, Cluster
 from tests.support.waiting import PATIENCE
 
-from transom.kube import NotFound
 from transom.kube.client import Client
 from transom.kube.connection import connect
+from transom.kube.errors import NotFound
 from transom.kube.resources import SECRETS
-from transom.manifests.roles import roles
+from transom.manifests.roles import iter_roles
 
 pytestmark = pytest.mark.lab
 ONLY = ("userdata",)
@@ -43,8 +43,8 @@ async def until_text(cluster: Cluster, place: str, fits: Callable[[str], bool]) 
 async def until_told(cluster: Cluster, reason: str) -> str:
     async with asyncio.timeout(PATIENCE):
         while True:
-            for _, found, message in await cluster.events("cloud-private-key"):
-                if found == reason:
+            for _, item, message in await cluster.events("cloud-private-key"):
+                if item == reason:
                     return message
             await asyncio.sleep(0.05)
 
@@ -52,10 +52,10 @@ async def until_told(cluster: Cluster, reason: str) -> str:
 async def test_it_follows_the_key_and_the_settings(cluster: Cluster, machine_api: None) -> None:
     plane = cluster.control_plane
     await asyncio.to_thread(plane.apply, [namespace("openshift-machine-api"), namespace("openshift-cluster-api")])
-    granted = [*roles(cluster.namespace, ONLY, openshift=True)]
+    granted = [*iter_roles(cluster.namespace, ONLY, openshift=True)]
     await asyncio.to_thread(plane.apply, granted)
-    token = await asyncio.to_thread(plane.service_account_token, cluster.namespace, "transom")
-    connection = connect(str(plane.user_kubeconfig(f"{cluster.namespace}-userdata", token)))
+    token = await asyncio.to_thread(plane.create_service_account_token, cluster.namespace, "transom")
+    connection = connect(str(plane.write_kubeconfig(f"{cluster.namespace}-userdata", token)))
     public = cluster.simulator.client_key.export_public_key().decode().split()[1]
     await cluster.instance("win-1", None, address="10.9.0.7", username="joe")
     async with cluster.operator(Client(connection), controllers=ONLY):

@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from tests.support.bundles import certificate, private_key
+from tests.support.bundles import certificate, private_key, write
+from tests.support.command import run
 from tests.support.repository import DOCS
 
 from transom.cli import thin
-from transom.diagnosis import OWN_KINDS, Observed
-from transom.diagnosis.checks import CHECKS, diagnose, page_with_checks
-from transom.diagnosis.reading import GROUPS, of_values, with_settings
+from transom.diagnosis.checks import CHECKS, diagnose, list_skipped, update_page
+from transom.diagnosis.reading import GROUPS, observe_values, with_settings
+from transom.diagnosis.snapshot import OWN_KINDS, Observed
 from transom.kube.resources import Resource
 from transom.sources.objects import ObjectReader
 
@@ -23,26 +24,31 @@ NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 TABLE: dict[str, Any] = yaml.load(Path(__file__).with_name("table.yaml").read_text(), yaml.CSafeLoader)
 COMMON: list[dict[str, Any]] = TABLE.pop("common")
 VERSIONS = {kind: f"{group}/v1alpha1" if group == "transom.dev" else f"{group}/v1".strip("/") for kind, group in GROUPS.items()}
-THIN: dict[str, Resource[Any]] = {one.kind: one for one in (thin.PODS, thin.NODES, thin.NAMESPACES, thin.DAEMON_SETS)}
+THIN: dict[str, Resource[Any]] = {
+    item.kind: item for item in (thin.PODS, thin.NODES, thin.NAMESPACES, thin.DAEMON_SETS, thin.SERVICES)
+}
 MADE = {
     "<key>": private_key(),
     "<sealed key>": private_key("hunter2"),
     "<root>": certificate("Root"),
     "<issuing>": certificate("Issuing", "Root"),
+    "<expired>": certificate("Old", ends="2021-01-01"),
+    "<leaf>": certificate("proxy.corp.example", authority=False),
+    "<ending>": certificate("Old", ends="2026-12-01"),
 }
 
 
 def observed(fixture: dict[str, Any]) -> Observed:
     """A cluster with the objects of a fixture, and the common ones."""
     own = fixture["objects"]
-    named = {(one["kind"], one["metadata"]["name"]) for one in own}
+    named = {(item["kind"], item["metadata"]["name"]) for item in own}
     left_out = fixture.get("without", ())
-    common = [one for one in COMMON if (one["kind"], one["metadata"]["name"]) not in named and one["kind"] not in left_out]
-    values = [{"apiVersion": VERSIONS[one["kind"]], **filled(one)} for one in (*common, *own)]
-    seen = of_values(values, "https://api.example", "transom-system", NOW)
+    common = [item for item in COMMON if (item["kind"], item["metadata"]["name"]) not in named and item["kind"] not in left_out]
+    values = [{"apiVersion": VERSIONS[item["kind"]], **filled(item)} for item in (*common, *own)]
+    seen = observe_values(values, "https://api.example", "transom-system", NOW)
     undefined = tuple(fixture.get("undefined", ()))
     known = {kind: kept(kind, listed) for kind, listed in seen.objects.items() if kind not in undefined}
-    elsewhere = tuple(tuple(one) for one in fixture.get("elsewhere", ()))
+    elsewhere = tuple(tuple(item) for item in fixture.get("elsewhere", ()))
     changed = msgspec.structs.replace(
         seen, live=True, objects=known, undefined=undefined, elsewhere=elsewhere, kubernetes="v1.36.3"
     )
@@ -50,14 +56,16 @@ def observed(fixture: dict[str, Any]) -> Observed:
     for value in values:
         if value["kind"] not in undefined:
             reader.add(value, "", lambda _: (0, 0))
-    return with_settings(changed, reader.objects(), "https://api.example:6443")
+    # the server of the kubeconfig, which nothing says of a directory
+    server = "https://api.example:6443" if fixture.get("server", True) else None
+    return with_settings(changed, reader.build_objects(), server)
 
 
 def kept(kind: str, listed: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
     """As `transom doctor` keeps what a server gives: with what a check looks at, and no more."""
     if kind not in THIN:
         return listed
-    return tuple(THIN[kind].type.from_json(msgspec.json.encode(one)).value for one in listed)
+    return tuple(THIN[kind].type.from_json(msgspec.json.encode(item)).value for item in listed)
 
 
 def filled(value: Any) -> Any:
@@ -66,26 +74,50 @@ def filled(value: Any) -> Any:
             value = value.replace(name, text)
         return value
     if isinstance(value, dict):
-        return {key: filled(one) for key, one in value.items()}
-    return [filled(one) for one in value] if isinstance(value, list) else value
+        return {key: filled(item) for key, item in value.items()}
+    return [filled(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("case", TABLE, ids=str)
 def test_a_check_finds_the_bad_and_not_the_good(case: str) -> None:
     row, id_ = TABLE[case], case.partition(" ")[0]
     found = diagnose(observed(row["bad"]))
-    assert [one.id for one in found] == row["bad"].get("ids", [id_])
-    assert [one.id for one in diagnose(observed(row["good"]))] == []
-    for one in found:
-        assert one.object
-        assert one.evidence
-        assert one.consequence
-        assert one.command
-        assert one.page.startswith("docs/reasons.md#" if one.id == "waits-for-you" else f"docs/doctor.md#{one.id}")
-        assert "hunter2" not in str(one)
-    for field in {"command", "object"} & row.keys():
-        assert getattr(found[0], field) == row[field]
+    assert [item.id for item in found] == row["bad"].get("ids", [id_])
+    assert [item.id for item in diagnose(observed(row["good"]))] == []
+    for entry in found:
+        assert entry.object
+        assert entry.evidence
+        assert entry.consequence
+        assert entry.command
+        assert entry.page.startswith("docs/reasons.md#" if entry.id == "waits-for-you" else f"docs/doctor.md#{entry.id}")
+        assert "hunter2" not in str(entry)
+    assert row.get("object", found[0].object) == found[0].object
+    assert row.get("command", "") in found[0].command
     assert row.get("evidence", "") in found[0].evidence
+
+
+@pytest.mark.parametrize("case", TABLE, ids=str)
+def test_in_a_directory_nothing_that_is_wrong_counts_as_looked_at(case: str, tmp_path: Path) -> None:
+    """What a cluster would show is found in the manifests that it was made of, or named as not made; never passed over."""
+    row, id_ = TABLE[case], case.partition(" ")[0]
+    own = row["bad"]["objects"]
+    named = {(item["kind"], item["metadata"]["name"]) for item in own}
+    left_out = ("Lease", "Deployment", "MutatingWebhookConfiguration", "Node", *row["bad"].get("without", ()))
+    common = [item for item in COMMON if (item["kind"], item["metadata"]["name"]) not in named and item["kind"] not in left_out]
+    values = [{"apiVersion": VERSIONS[item["kind"]], **filled(item)} for item in (*common, *own)]
+    for value in values:
+        value.pop("status", None)
+        value["metadata"] = {key: each for key, each in value["metadata"].items() if key != "managedFields"}
+    ran = run("doctor", "-f", write(tmp_path, *values), "-o", "json")
+    found = {finding["id"] for finding in ran.json["findings"]}
+    left = {item["id"] for item in ran.json["notMade"]}
+    assert id_ in found | left
+    assert ran.code == (1 if found else 0)
+    assert set(ran.json["checks"]) | left == {check.id for check in CHECKS}
+    assert not set(ran.json["checks"]) & left
+    # who has no cluster has no use for its commands
+    assert "kubectl" not in str(ran.json["findings"])
+    assert "hunter2" not in ran.out + ran.err
 
 
 def test_each_check_has_its_fixtures_and_they_come_in_the_order_of_the_list() -> None:
@@ -102,17 +134,29 @@ def test_what_could_not_be_read_is_no_finding(check: Any) -> None:
     for kind in check.kinds:
         left = {name: listed for name, listed in seen.objects.items() if name != kind}
         part = msgspec.structs.replace(seen, objects=left, undefined=())
-        assert check.id not in [one.id for one in diagnose(part)]
+        assert check.id not in [item.id for item in diagnose(part)]
     nothing = Observed("x", "transom-system", NOW, {})
     assert diagnose(nothing) == ()
     for kind, listed in seen.objects.items():
-        odd = tuple({"kind": kind, "metadata": {"name": one["metadata"]["name"]}, "spec": None, "status": 7} for one in listed)
+        odd = tuple(
+            {"kind": kind, "metadata": {"name": item["metadata"]["name"]}, "spec": None, "status": 7} for item in listed
+        )
         diagnose(msgspec.structs.replace(seen, objects=seen.objects | {kind: odd}, undefined=OWN_KINDS))
+
+
+def test_who_may_not_read_the_cas_knows_their_end_from_the_status() -> None:
+    seen = msgspec.structs.replace(observed(TABLE["certificate-ends (soon)"]["bad"]), settings=None, bundles=None)
+    found = diagnose(seen)
+    assert [item.id for item in found] == ["certificate-ends"]
+    assert "2026-12-01" in found[0].evidence
+    left = {item.id for item in list_skipped(seen, found)}
+    assert {"intermediate-without-issuer", "https-without-proxy"} <= left
+    assert "certificate-ends" not in left
 
 
 def test_the_page_has_each_check() -> None:
     page = (DOCS / "doctor.md").read_text()
-    assert page_with_checks(page) == page
+    assert update_page(page) == page
     for check in CHECKS:
         assert f"\n### {check.id}\n\n" in page
 

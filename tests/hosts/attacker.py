@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from transom.windows.host.queries import LEDGER
 from winsim import Host
-from winsim.filesystem import FileError, Junction, SimulatedDirectory, SimulatedFile, listed
+from winsim.filesystem import FileError, Junction, SimulatedDirectory, SimulatedFile, list_entries
 from winsim.users import OrdinaryUser
 
 FORMER, BASE = r"C:\ProgramData\Transom", r"C:\Windows\Transom"
@@ -40,7 +40,7 @@ class Attacker:
             self._look,
         )
         host.files.make_directories(_MINE)
-        host.files.set_access(host.files.directory(_MINE), owner=self.user.sid)
+        host.files.set_access(host.files.get_directory(_MINE), owner=self.user.sid)
         host.files.make_directories(PRECIOUS)
         host.files.write(rf"{PRECIOUS}\thesis.txt", b"years of work")
 
@@ -79,41 +79,41 @@ class Attacker:
         return found + [f"{place}\\{name}" for place in (FORMER, BASE) for name in _NAMES]
 
     def _below(self, path: str) -> Iterator[str]:
-        node = self.host.files.entry(path)
-        for entry in listed(node) if isinstance(node, SimulatedDirectory) else ():
+        node = self.host.files.find_entry(path)
+        for entry in list_entries(node) if isinstance(node, SimulatedDirectory) else ():
             yield f"{path}\\{entry.name}"
             yield from self._below(f"{path}\\{entry.name}")
 
     def _rewrite(self, path: str) -> None:
-        if isinstance(self.host.files.entry(path), SimulatedDirectory | Junction):
+        if isinstance(self.host.files.find_entry(path), SimulatedDirectory | Junction):
             return
         self.user.write(path, self.random.choice(_CONTENTS))
 
     def _replace(self, path: str) -> None:
-        if isinstance(self.host.files.entry(path), SimulatedFile):
+        if isinstance(self.host.files.find_entry(path), SimulatedFile):
             self.user.remove(path)
             self.user.write(path, _SCRIPT)
 
     def _swap(self, path: str) -> None:
         """A directory of his own in the place of another, with files of the same names."""
-        directory = self.host.files.entry(path)
+        directory = self.host.files.find_entry(path)
         if not isinstance(directory, SimulatedDirectory):
             return
-        names = [entry.name for entry in listed(directory) if isinstance(entry, SimulatedFile)]
+        names = [entry.name for entry in list_entries(directory) if isinstance(entry, SimulatedFile)]
         self.user.rename(path, f"{_MINE}\\{self.random.randrange(10**9)}")
         self.user.make_directory(path)
         for name in names:
             self.user.write(f"{path}\\{name}", _SCRIPT)
 
     def _link(self, path: str) -> None:
-        if self.host.files.entry(path) is not None:
+        if self.host.files.find_entry(path) is not None:
             self.user.rename(path, f"{_MINE}\\{self.random.randrange(10**9)}")
         self.user.make_junction(path, PRECIOUS if self.random.random() < 0.5 else _MINE)
 
     def _plant(self, path: str) -> None:
         if self.random.random() < 0.3:
             self.user.make_directory(path)
-        elif isinstance(self.host.files.entry(path), SimulatedDirectory):
+        elif isinstance(self.host.files.find_entry(path), SimulatedDirectory):
             self.user.write(f"{path}\\{self.random.choice(_NAMES)}", self.random.choice(_CONTENTS))
 
     def _open(self, path: str) -> None:
@@ -121,14 +121,14 @@ class Attacker:
 
     def _look(self, path: str) -> None:
         """For secrets, in a file and in the ledger."""
-        keys = (LEDGER, *(key.path for key in self.host.registry.below(LEDGER)))
+        keys = (LEDGER, *(key.path for key in self.host.registry.list_keys_below(LEDGER)))
         self._try(self._look_at_key, self.random.choice(keys))
-        if isinstance(self.host.files.entry(path), SimulatedFile):
+        if isinstance(self.host.files.find_entry(path), SimulatedFile):
             data = self.user.read(path)
             self._reached |= {f"read {path}" for secret in _ENCODED if secret in data}
 
     def _look_at_key(self, path: str) -> None:
-        key = self.user.key(path)
+        key = self.user.read_key(path)
         for named in (key.values or {}).values() if key is not None else ():
             text = named.value.data.decode("utf-16-le", "replace")
             # what stood there before is kept as hex

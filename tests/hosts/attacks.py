@@ -7,23 +7,25 @@ from pathlib import Path
 from tests.hosts.attacker import FORMER, Attacker
 from tests.support.workers.hosts import Simulated
 
-from transom.apply.target import Target, one_pass
+from transom.apply.host_pass import HostPass
+from transom.apply.target import Target
 from transom.hosts.errors import Held, Superseded
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassResult, PassSettings, removal
+from transom.hosts.passes import removal
+from transom.hosts.passes.base_pass import PassResult, PassSettings
 from transom.hosts.passes.configure import Worker, configure
-from transom.hosts.scripts import Patience
-from transom.hosts.ssh import Timeouts
+from transom.hosts.scripts.host_scripts import Patience
 from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.ssh.ssh_client import Timeouts
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes.windows_instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.payload.worker import Facts
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import dword, multi_sz, sz
+from transom.windows.registry.values import build_dword, build_multi_sz, build_sz
 from winsim import Host, Simulator
 
 SERVICE = "recorder"
@@ -31,7 +33,7 @@ Story = Callable[[Simulator, Host, Path], AsyncIterator[PassResult]]
 _SETTINGS = PassSettings(
     Owner("transom@cluster", "test", 7), timeouts=Timeouts(30, 30, 120), patience=Patience(10, 10, steady=1)
 )
-_BEFORE = multi_sz(["HTTPS_PROXY=http://joe:hunter3@old:3128"])
+_BEFORE = build_multi_sz(["HTTPS_PROXY=http://joe:hunter3@old:3128"])
 
 
 def egress(password: str) -> Egress:
@@ -76,7 +78,7 @@ async def change(simulator: Simulator, host: Host, password: str | None) -> Pass
     spec = WindowsInstanceSpec(address=host.address, port=host.port, username=host.username)
     instance = WindowsInstance(Meta(name="win-1"), Place("test", "win-1"), spec)
     wanted = egress(password) if password else Egress(windows=WindowsSettings(services=(SERVICE,)))
-    return await one_pass(Target(instance, wanted, _key(simulator)), NoHostKeys(), _SETTINGS)
+    return await HostPass(NoHostKeys(), _SETTINGS).run(Target(instance, wanted, _key(simulator)))
 
 
 async def configured(bare: Simulated, path: Path, version: str) -> PassResult:
@@ -94,7 +96,7 @@ async def _changes(simulator: Simulator, host: Host, path: Path) -> AsyncIterato
 
 async def _upgrade(simulator: Simulator, host: Host, path: Path) -> AsyncIterator[PassResult]:
     """An earlier version was there: its directory, its ledger."""
-    host.edit([SetValue(LEDGER, "Version", dword(1)), SetValue(LEDGER, "Salt", sz("x"))])
+    host.edit([SetValue(LEDGER, "Version", build_dword(1)), SetValue(LEDGER, "Salt", build_sz("x"))])
     if not host.files.exists(FORMER):
         host.files.make_directories(rf"{FORMER}\p-00000000-12345678")
         host.files.write(rf"{FORMER}\generation", b"3\r\n")

@@ -25,6 +25,7 @@ def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a virus scanner may be in the way of is tried as often, but sooner: a second of simulated hosts lasts 0.01."""
     for module in (directory, transport):
         monkeypatch.setattr(module, "BETWEEN_ATTEMPTS", 0.1)
+    monkeypatch.setattr(transport, "BUSY_SECONDS", 2.0)
 
 
 _BENCHES = ("simulated", pytest.param("wine", marks=pytest.mark.lab))

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import asyncssh
 
-from transom.hosts.steps.facts_parser import FactsParser
+from transom.hosts.steps.facts_parser import GatheredFacts
 from transom.windows.host.queries import LEDGER
 from transom.windows.registry import reg
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import dword, sz
+from transom.windows.registry.values import build_dword, build_sz
 from winsim import Host, Simulator
 from winsim.filesystem import Handle, SimulatedFile
 from winsim.server import ServerConnection
@@ -52,10 +52,10 @@ class Lie:
 
 def with_part(gathered: bytes, name: str, content: bytes) -> bytes:
     """A file of answers with another answer in the place of one, or of its absence."""
-    held = FactsParser.of(gathered)
+    held = GatheredFacts.from_bytes(gathered)
     stem = name.partition(".")[0]
     parts = {**{part: data for part, data in held.parts.items() if part != f"{stem}.err"}, name: content}
-    lines = [*(f"missing {one}" for one in held.missing - {stem}), *(f"absent {one}" for one in held.absent)]
+    lines = [*(f"missing {item}" for item in held.missing - {stem}), *(f"absent {item}" for item in held.absent)]
     lines += [f"part {part} {len(data)}" for part, data in parts.items()]
     return "".join(f"{line}\r\n" for line in (*lines, "end")).encode() + b"".join(parts.values())
 
@@ -69,7 +69,10 @@ def junk(size: int) -> bytes:
 
 
 def _ledger(**values: str) -> Callable[[bytes], bytes]:
-    edits = [SetValue(LEDGER, "Version", dword(1)), *(SetValue(LEDGER, name, sz(text)) for name, text in values.items())]
+    edits = [
+        SetValue(LEDGER, "Version", build_dword(1)),
+        *(SetValue(LEDGER, name, build_sz(text)) for name, text in values.items()),
+    ]
     return lambda honest: with_part(honest, "ledger.reg", reg.render(edits))
 
 
@@ -122,7 +125,7 @@ class HostileSimulator(Simulator):
         super().__init__()
         self.lies: dict[Host, Lie] = {}
 
-    def connection(self) -> ServerConnection:
+    def create_connection(self) -> ServerConnection:
         """One that lies where the host does."""
         return _Connection(self)
 
@@ -142,8 +145,8 @@ class _Connection(ServerConnection):
     def lie(self) -> Lie:
         return self._lies.get(self.host, Lie())
 
-    async def files(self, channel: "asyncssh.SSHServerChannel[bytes]") -> Sftp:
-        honest = await super().files(channel)
+    async def start_sftp(self, channel: "asyncssh.SSHServerChannel[bytes]") -> Sftp:
+        honest = await super().start_sftp(channel)
         if self.lie.stream is not None:
             channel.write(self.lie.stream)
             await self._lost.wait()

@@ -7,9 +7,9 @@ from typing import Literal, Protocol
 
 from lab.machine import Machine
 from lab.sshd.fault import Fault
-from lab.sshd.journal import traffic
+from lab.sshd.journal import sum_traffic
 
-from transom.hosts.ssh import Access
+from transom.hosts.ssh.ssh_client import Access
 from transom.proxy.secret import Secret
 from transom.windows.host.queries import RESTARTS
 
@@ -94,16 +94,16 @@ class WineHost:
         return self._machine.export(key)
 
     async def restore(self) -> None:
-        self._machine.ssh.disarm()
+        self._machine.ssh.cancel_fault()
         self._machine.run("reg", "delete", r"HKLM\SOFTWARE\Transom", "/f")
         self._machine.run("cmd", "/d", "/c", f"rmdir /s /q {BASE}")
         self._machine.set_service_environment(FIRST, [])
         for service in (FIRST, SECOND):
-            if self._machine.state(service) != "RUNNING":
+            if self._machine.read_state(service) != "RUNNING":
                 self._machine.start(service)
 
     def _base(self) -> Path:
-        return self._machine.path(BASE)
+        return self._machine.find_path(BASE)
 
     def files(self) -> Sequence[str]:
         return sorted(file.name for file in self._base().iterdir())
@@ -117,10 +117,10 @@ class WineHost:
         file.write_text(content)
 
     async def state(self, service: str) -> str:
-        return self._machine.state(service)
+        return self._machine.read_state(service)
 
     async def starts(self, service: str) -> int:
-        return len(self._machine.starts(service))
+        return len(self._machine.list_starts(service))
 
     async def stop(self, service: str) -> None:
         self._machine.stop(service)
@@ -129,13 +129,13 @@ class WineHost:
         self._machine.import_text(f'[{RESTARTS}]\n"{service}"="{note}"')
 
     async def reboot(self) -> None:
-        self._machine.reboot()
+        self._machine.restart_machine()
 
     async def boot_id(self) -> int:
-        return self._machine.boots()
+        return self._machine.read_boot_count()
 
     def fail(self, at: int, when: Literal["before", "after"] = "before", action: Literal["cut", "hang"] = "cut") -> None:
-        self._machine.ssh.arm(Fault(at, when, action))
+        self._machine.ssh.schedule_fault(Fault(at, when, action))
 
     async def cut_in_restarts(self, at: int) -> None:
         while not (self._base() / "lock" / "job").exists():
@@ -149,13 +149,13 @@ class WineHost:
 
     def came(self) -> bool:
         came = not self._machine.ssh.armed
-        self._machine.ssh.disarm()
+        self._machine.ssh.cancel_fault()
         return came
 
     def mark(self) -> None:
-        self._seen = len(self._machine.ssh.entries())
+        self._seen = len(self._machine.ssh.read_entries())
 
     def requests(self) -> list[str]:
-        entries = self._machine.ssh.entries()[self._seen :]
-        assert traffic(entries).connections == 1
+        entries = self._machine.ssh.read_entries()[self._seen :]
+        assert sum_traffic(entries).connections == 1
         return [f"{entry.kind} {entry.detail}".strip() for entry in entries if entry.event == "request"]

@@ -20,8 +20,9 @@ from lab.machine import BOOTS
 from tests.hosts.machines import BASE, FIRST, SECOND
 
 from lab import build
-from transom.hosts.ssh import Access
+from transom.hosts.ssh.ssh_client import Access
 from transom.proxy.secret import Secret
+from transom.windows.host.host_state import ServiceState
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES
 
 _T = TypeVar("_T")
@@ -52,11 +53,11 @@ class RealHost:
         self._made = True
         async with self._files() as sftp:
             await sftp.makedirs(_path(LAB), exist_ok=True)
-            await sftp.put(str(build.program(build.RECORDER)), _path(rf"{LAB}\recorder.exe"))
+            await sftp.put(str(build.build_program(build.RECORDER)), _path(rf"{LAB}\recorder.exe"))
         await self._run(
             *(
-                rf'sc.exe create {one} binPath= "{LAB}\recorder.exe {one} {LAB}\{one}.jsonl" start= auto'
-                for one in (FIRST, SECOND)
+                rf'sc.exe create {item} binPath= "{LAB}\recorder.exe {item} {LAB}\{item}.jsonl" start= auto'
+                for item in (FIRST, SECOND)
             ),
             rf"reg.exe add {SERVICES}\{SECOND} /v DependOnService /t REG_MULTI_SZ /d {FIRST} /f /reg:64",
         )
@@ -65,7 +66,7 @@ class RealHost:
         """Take away what `prepare` made."""
         lines = [f"rmdir /s /q {BASE}", f"reg.exe delete {LEDGER} /f /reg:64"]
         if self._made:
-            lines += [f"sc.exe stop {one}" for one in (SECOND, FIRST)] + [f"sc.exe delete {one}" for one in (SECOND, FIRST)]
+            lines += [f"sc.exe stop {item}" for item in (SECOND, FIRST)] + [f"sc.exe delete {item}" for item in (SECOND, FIRST)]
             lines += [f"rmdir /s /q {LAB}"]
         await self._run(*lines)
         async with self._files() as sftp:
@@ -102,10 +103,7 @@ class RealHost:
         _apart(self._write("\\".join((BASE, *name.split("/"))), content))
 
     async def state(self, service: str) -> str:
-        for line in (await self._run(f"sc.exe query {service}")).splitlines():
-            if line.split()[:1] == ["STATE"]:
-                return line.split()[-1]
-        return ""
+        return parse_state(await self._run(f"sc.exe query {service}"))
 
     async def starts(self, service: str) -> int:
         async with self._files() as sftp, sftp.open(_path(rf"{LAB}\{service}.jsonl"), "rb") as file:
@@ -189,6 +187,13 @@ class RealHost:
             await sftp.makedirs(_path(path.rpartition("\\")[0]), exist_ok=True)
             async with sftp.open(_path(path), "w") as file:
                 await file.write(content)
+
+
+def parse_state(printed: str) -> str:
+    """Return the state in what `sc query` prints: the number on the third line, whose words are in the host's language."""
+    lines = [line for line in printed.splitlines() if line.strip()]
+    number = lines[2].partition(":")[2].split()[:1] if len(lines) > 3 and ":" in lines[2] else []
+    return ServiceState(int(number[0])).name if number and number[0].isdigit() else ""
 
 
 def _path(windows: str) -> str:

@@ -1,14 +1,14 @@
 """Scripts as they are put on hosts, of each kind."""
 
-from transom.hosts import scripts
 from transom.hosts.owner import Owner
-from transom.hosts.scripts import Patience
-from transom.windows.host import ObservedState
+from transom.hosts.scripts import host_scripts
+from transom.hosts.scripts.host_scripts import Patience
+from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import LEDGER, SERVICES, STORES, Queries
-from transom.windows.planning import Plan
-from transom.windows.registry import Registry
+from transom.windows.planning.planner import Plan
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import dword, multi_sz
+from transom.windows.registry.registry import Registry
+from transom.windows.registry.values import build_dword, build_multi_sz
 
 ALICE = Owner("alice@laptop-1f", "pid 42")
 ROOT = STORES + r"\ROOT\Certificates"
@@ -16,19 +16,28 @@ ALL = Queries(
     services=("containerd", "cloud-node-manager"), environment=True, boot=True, stores=(ROOT,), keys=(LEDGER,), dependants=True
 )
 SECRET = 'HTTPS_PROXY=http://u:hunter2%^&!"\\é x@proxy:3128'
-EDITS = (SetValue(SERVICES + r"\containerd", "Environment", multi_sz([SECRET])), SetValue(LEDGER, "Version", dword(1)))
+EDITS = (
+    SetValue(SERVICES + r"\containerd", "Environment", build_multi_sz([SECRET])),
+    SetValue(LEDGER, "Version", build_dword(1)),
+)
 
 
-def changing(plan: Plan, actual: ObservedState = ObservedState(Registry()), patience: Patience = Patience()) -> scripts.Script:  # noqa: B008
-    return scripts.change(plan, actual, ALICE, "0badcafe", scripts.gather(ALL, ALICE), patience=patience)
+NOTHING = ObservedState(Registry())
+DEFAULT_PATIENCE = Patience()
 
 
-def rendered() -> list[scripts.Script]:
+def changing(plan: Plan, actual: ObservedState = NOTHING, patience: Patience = DEFAULT_PATIENCE) -> host_scripts.Script:
+    return host_scripts.build_change_script(
+        plan, actual, ALICE, "0badcafe", host_scripts.build_gather_script(ALL, ALICE), patience=patience
+    )
+
+
+def rendered() -> list[host_scripts.Script]:
     plan = Plan(edits=EDITS, stop=("My Dependant", "containerd"), start=("containerd", "My Dependant"), forget=True)
-    gathering = scripts.gather(ALL, ALICE)
+    gathering = host_scripts.build_gather_script(ALL, ALICE)
     return [
         gathering,
-        scripts.gather(ALL, ALICE, "made"),
+        host_scripts.build_gather_script(ALL, ALICE, "made"),
         changing(plan),
         changing(Plan(edits=EDITS)),
         changing(Plan(forget=True)),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from transom.hosts.errors import Held
-from transom.hosts.owner import claim, person
+from transom.hosts.owner import build_person_owner, claim
 
 HOLDER = """
 import sys
@@ -22,17 +22,17 @@ with claim(Path(sys.argv[1]), "win1", 22):
 
 
 def test_a_person_is_the_same_as_long_as_the_state_directory_is(tmp_path: Path) -> None:
-    first, second = person(tmp_path / "a"), person(tmp_path / "a")
+    first, second = build_person_owner(tmp_path / "a"), build_person_owner(tmp_path / "a")
     assert first == second
     assert first.process == f"pid {os.getpid()}"
-    assert first.tag != person(tmp_path / "b").tag
+    assert first.tag != build_person_owner(tmp_path / "b").tag
 
 
 def test_a_container_may_run_as_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", dict[int, object]().__getitem__)
-    assert person(tmp_path).identity.startswith(f"{os.getuid()}@")
+    assert build_person_owner(tmp_path).identity.startswith(f"{os.getuid()}@")
 
 
 def test_one_process_holds_a_host_until_it_ends(tmp_path: Path) -> None:

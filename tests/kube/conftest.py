@@ -33,7 +33,7 @@ async def direct(control_plane: ControlPlane) -> AsyncIterator[Client]:
 @pytest.fixture
 async def relayed(control_plane: ControlPlane, relay: Relay) -> AsyncIterator[Client]:
     """The administrator's client, through the relay."""
-    path = control_plane.user_kubeconfig("relayed", control_plane.admin_token, server=relay.url)
+    path = control_plane.write_kubeconfig("relayed", control_plane.admin_token, server=relay.url)
     connection = connect(str(path))
     yield Client(connection)
     await connection.close()

@@ -18,4 +18,4 @@ def deep_text(value: dict[str, Any], levels: int = 9_000) -> bytes:
 
 def post_deep(control_plane: ControlPlane, value: dict[str, Any], resource: Resource[Any], levels: int = 9_000) -> None:
     """Make an object as the administrator."""
-    control_plane.request("POST", resource.path(value["metadata"].get("namespace")), deep_text(value, levels), 120)
+    control_plane.request("POST", resource.build_path(value["metadata"].get("namespace")), deep_text(value, levels), 120)

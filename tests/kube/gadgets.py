@@ -8,7 +8,7 @@ from typing import Any
 from lab.control_plane import ControlPlane
 
 from transom.kube.backoff import Backoff
-from transom.kube.objects import ObjectMeta, Projected, Whole
+from transom.kube.objects import ObjectMeta, Projected, UnstructuredObject
 from transom.kube.reflector import Reflector, ReflectorPace
 from transom.kube.resources import Resource
 from transom.kube.store import Store
@@ -27,7 +27,7 @@ class Gadget(Projected, frozen=True):
 
 
 GADGETS = Resource("test.transom.dev", "v1", "Gadget", "gadgets", True, Gadget)
-WHOLE_GADGETS = Resource("test.transom.dev", "v1", "Gadget", "gadgets", True, Whole)
+WHOLE_GADGETS = Resource("test.transom.dev", "v1", "Gadget", "gadgets", True, UnstructuredObject)
 GADGET_DEFINITION: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -75,4 +75,4 @@ async def following(reflector: Reflector[Any]) -> AsyncIterator[None]:
 
 
 def sizes(store: Store[Gadget]) -> dict[str, int | None]:
-    return {one.metadata.name: one.spec and one.spec.size for one in store.snapshot()}
+    return {item.metadata.name: item.spec and item.spec.size for item in store.take_snapshot()}

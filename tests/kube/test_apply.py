@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from lab.control_plane import ControlPlane
 
-from transom.kube import Conflict
-from transom.kube.apply import apply, differs
+from transom.kube.apply import apply, needs_apply
 from transom.kube.client import Client
+from transom.kube.errors import Conflict
 from transom.kube.resources import CONFIG_MAPS, NODES
 
 CONDITION = {"type": "Ready", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -78,7 +78,7 @@ def changed(value: dict[str, Any], *path: str, to: Any = None) -> dict[str, Any]
     ],
 )
 def test_differences(desired: dict[str, Any], live: dict[str, Any] | None, subresource: str | None, expected: bool) -> None:
-    assert differs(desired, live, subresource) is expected
+    assert needs_apply(desired, live, subresource) is expected
 
 
 @pytest.mark.lab
@@ -89,7 +89,7 @@ async def test_a_key_comes_changes_and_goes_and_others_stay(control_plane: Contr
         "metadata": {"name": "shared", "namespace": "default", "labels": {"a": "b"}},
         "data": {"theirs": "1", "both": "1"},
     }
-    path = CONFIG_MAPS.path("default", "shared")
+    path = CONFIG_MAPS.build_path("default", "shared")
     query = {"fieldManager": "somebody", "force": "true"}
     await direct.request("PATCH", path, query, theirs, content_type="application/apply-patch+yaml")
 
@@ -100,10 +100,10 @@ async def test_a_key_comes_changes_and_goes_and_others_stay(control_plane: Contr
     def ours(**data: str) -> dict[str, Any]:
         return {"metadata": {"name": "shared", "namespace": "default"}, "data": data}
 
-    began = control_plane.moment()
+    began = control_plane.get_moment()
 
     def writes() -> int:
-        return sum(entry["verb"] == "patch" and entry["userAgent"] == "transom" for entry in control_plane.audit(began))
+        return sum(entry["verb"] == "patch" and entry["userAgent"] == "transom" for entry in control_plane.read_audit(began))
 
     assert await apply(direct, CONFIG_MAPS, ours(bundle="x"))
     assert await data() == {"theirs": "1", "both": "1", "bundle": "x"}

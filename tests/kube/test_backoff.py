@@ -19,11 +19,11 @@ from transom.kube.backoff import Backoff
     ],
 )
 def test_waits(failures: int, drawn: float, at_least: float | None, seconds: float) -> None:
-    assert Backoff(1.0, 30.0, lambda: drawn).seconds(failures, at_least) == pytest.approx(seconds)
+    assert Backoff(1.0, 30.0, lambda: drawn).compute_seconds(failures, at_least) == pytest.approx(seconds)
 
 
 @given(st.integers(1, 10_000), st.none() | st.floats(0, 1000))
 def test_a_wait_is_never_none_at_all_and_never_below_what_the_server_asks(failures: int, at_least: float | None) -> None:
-    seconds = Backoff(1.0, 30.0).seconds(failures, at_least)
+    seconds = Backoff(1.0, 30.0).compute_seconds(failures, at_least)
     assert seconds >= max(0.5, at_least or 0)
     assert seconds <= max(30.0, (at_least or 0) + 3)

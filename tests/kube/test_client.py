@@ -8,9 +8,10 @@ import pytest
 from lab.control_plane import ControlPlane
 from tests.support.waiting import until
 
-from transom.kube import AnswerTooLarge, Conflict, ConnectionFailed, NotFound, client
+from transom.kube import client
 from transom.kube.client import Client
 from transom.kube.connection import connect
+from transom.kube.errors import AnswerTooLarge, Conflict, ConnectionFailed, NotFound
 from transom.kube.lease import LeaseLost
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES
 
@@ -53,15 +54,15 @@ async def test_a_write_is_only_sent_while_it_is_permitted(control_plane: Control
             raise LeaseLost("over")
         return left.pop()
 
-    before = control_plane.moment()
-    guarded = direct.guarded(permit)
+    before = control_plane.get_moment()
+    guarded = direct.with_permit(permit)
     await guarded.create(CONFIG_MAPS, config_map("guarded"), "default")
     await guarded.delete(CONFIG_MAPS, "guarded", "default")
     with pytest.raises(LeaseLost):
         await guarded.create(CONFIG_MAPS, config_map("guarded"), "default")
     with pytest.raises(NotFound):
         await guarded.get(CONFIG_MAPS, "guarded", "default")
-    asked = [entry["verb"] for entry in control_plane.audit(before) if entry["userAgent"] == "transom"]
+    asked = [entry["verb"] for entry in control_plane.read_audit(before) if entry["userAgent"] == "transom"]
     assert asked == ["create", "delete", "get"]
 
 
@@ -69,7 +70,7 @@ async def test_a_write_lasts_no_longer_than_its_permit(control_plane: ControlPla
     """A server that does not answer must not carry the write past the end of the lease."""
     listener = await asyncio.start_server(lambda reader, writer: asyncio.sleep(60), "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
-    connection = connect(str(control_plane.user_kubeconfig("nowhere", "hunter2", server=f"http://127.0.0.1:{port}")))
+    connection = connect(str(control_plane.write_kubeconfig("nowhere", "hunter2", server=f"http://127.0.0.1:{port}")))
     try:
         with pytest.raises(ConnectionFailed, match="no answer in time"):
             await Client(connection, lambda: 0.2).delete(CONFIG_MAPS, "a", "default")
@@ -94,10 +95,12 @@ async def test_too_many_requests_are_asked_again_when_the_server_says(control_pl
             },
         ]
     )
-    control_plane.kubectl("patch", "pod", "guarded", "--subresource=status", "-p", '{"status": {"phase": "Running"}}')
+    control_plane.run_kubectl("patch", "pod", "guarded", "--subresource=status", "-p", '{"status": {"phase": "Running"}}')
 
     def evictions() -> list[dict[str, Any]]:
-        return [entry for entry in control_plane.audit() if entry["requestURI"].split("?")[0].endswith("/guarded/eviction")]
+        return [
+            entry for entry in control_plane.read_audit() if entry["requestURI"].split("?")[0].endswith("/guarded/eviction")
+        ]
 
     path = "/api/v1/namespaces/default/pods/guarded/eviction"
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "guarded", "namespace": "default"}}
@@ -106,7 +109,7 @@ async def test_too_many_requests_are_asked_again_when_the_server_says(control_pl
     assert len(evictions()) == 1
     pending = asyncio.create_task(direct.request("POST", path, None, eviction))
     await until(lambda: len(evictions()) == 2)
-    await asyncio.to_thread(control_plane.kubectl, "delete", "pdb", "guarded")
+    await asyncio.to_thread(control_plane.run_kubectl, "delete", "pdb", "guarded")
     await pending
     codes = [entry["responseStatus"]["code"] for entry in evictions()]
     assert codes == [429, 429, 201]
@@ -124,11 +127,11 @@ async def test_a_list_of_large_objects_comes_in_smaller_pages(
         await direct.create(CONFIG_MAPS, config_map(f"a-small-{number}", "pages"), "pages")
     for number in range(12):
         await direct.create(CONFIG_MAPS, config_map(f"large-{number:02}", "pages", text="x" * 1_000_000), "pages")
-    since = control_plane.moment()
+    since = control_plane.get_moment()
     listing = await direct.list_objects(CONFIG_MAPS, "pages", page=8)
     names = {f"large-{number:02}" for number in range(12)} | {f"a-small-{number}" for number in range(8)}
-    assert sorted(one.metadata.name for one in listing.items) == sorted(names)
-    limits = [entry["requestURI"].split("limit=")[1] for entry in control_plane.audit(since) if entry["verb"] == "list"]
+    assert sorted(item.metadata.name for item in listing.items) == sorted(names)
+    limits = [entry["requestURI"].split("limit=")[1] for entry in control_plane.read_audit(since) if entry["verb"] == "list"]
     assert [limit.split("&")[0] for limit in limits][:3] == ["8", "8", "2"]
     for name in names:
         await direct.delete(CONFIG_MAPS, name, "pages")

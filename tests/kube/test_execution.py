@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from transom.kube import UnreadableObject
-from transom.kube.execution import ended
+from transom.kube.errors import UnreadableObject
+from transom.kube.execution import parse_result
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,10 @@ from transom.kube.execution import ended
     ],
 )
 def test_the_code_of_a_command(status: dict[str, Any], code: int) -> None:
-    found = ended(json.dumps(status).encode(), "out", "err")
-    assert (found.code, found.out, found.err, found.said) == (code, "out", "err", status.get("message", ""))
+    found = parse_result(json.dumps(status).encode(), "out", "err")
+    assert (found.code, found.out, found.err, found.message) == (code, "out", "err", status.get("message", ""))
 
 
 def test_what_is_no_status() -> None:
     with pytest.raises(UnreadableObject):
-        ended(b"502 Bad Gateway", "", "")
+        parse_result(b"502 Bad Gateway", "", "")

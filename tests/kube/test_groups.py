@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from transom.kube import ConnectionFailed, NotFound
-from transom.kube.versions import Groups
+from transom.kube.errors import ConnectionFailed, NotFound
+from transom.kube.versions import ApiGroups
 
 
 async def test_one_answer_is_for_all_as_long_as_it_is_young() -> None:
@@ -17,11 +17,11 @@ async def test_one_answer_is_for_all_as_long_as_it_is_young() -> None:
         await asyncio.sleep(0)
         return {"kind": "APIGroupList", "groups": [{"name": "apps"}]}
 
-    groups = Groups(get_json)
+    groups = ApiGroups(get_json)
     wanted = ("apps", "cluster.x-k8s.io", "config.openshift.io", "")
-    assert await asyncio.gather(*(groups.may_have(group, 3600) for group in wanted)) == [True, False, False, True]
+    assert await asyncio.gather(*(groups.can_have(group, 3600) for group in wanted)) == [True, False, False, True]
     assert asked == ["/apis"]
-    assert not await groups.may_have("cluster.x-k8s.io", -1)
+    assert not await groups.can_have("cluster.x-k8s.io", -1)
     assert asked == ["/apis", "/apis"]
 
 
@@ -34,10 +34,10 @@ async def test_where_nobody_can_tell_the_kind_itself_is_asked_for() -> None:
             raise answer
         return answer
 
-    groups = Groups(get_json)
-    assert await groups.may_have("apps", 3600)
-    assert await groups.may_have("apps", 3600)
-    assert not await groups.may_have("apps", 3600)
+    groups = ApiGroups(get_json)
+    assert await groups.can_have("apps", 3600)
+    assert await groups.can_have("apps", 3600)
+    assert not await groups.can_have("apps", 3600)
 
 
 async def test_who_asks_at_the_same_time_shares_the_answer_and_who_comes_later_asks_anew() -> None:
@@ -52,8 +52,8 @@ async def test_who_asks_at_the_same_time_shares_the_answer_and_who_comes_later_a
             raise NotFound(404, "NotFound", path)
         return number
 
-    groups = Groups(get_json)
-    one, other, *absent = (asyncio.ensure_future(groups.answer(path)) for path in ("/apis/a", "/apis/a", *["/apis/absent"] * 2))
+    groups = ApiGroups(get_json)
+    one, other, *absent = (asyncio.ensure_future(groups.fetch(path)) for path in ("/apis/a", "/apis/a", *["/apis/absent"] * 2))
     await asyncio.sleep(0)
     one.cancel()
     answering.set()
@@ -62,4 +62,4 @@ async def test_who_asks_at_the_same_time_shares_the_answer_and_who_comes_later_a
         with pytest.raises(NotFound):
             await task
     assert asked == ["/apis/a", "/apis/absent"]
-    assert await groups.answer("/apis/a") == 3
+    assert await groups.fetch("/apis/a") == 3

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 from tests.kube.virtual_time import VirtualLoop, run
 
-from transom.kube import ApiError, Conflict, ConnectionFailed, NotFound, StatusError
 from transom.kube.client import Client
-from transom.kube.lease import Holding, LeaseElection, LeaseLost, Terms
+from transom.kube.errors import ApiError, Conflict, ConnectionFailed, NotFound, StatusError
+from transom.kube.history import ServerHistory
+from transom.kube.lease import LeaseElection, LeaseLost, LeaseTerm, Terms
 from transom.kube.objects import LeaseObject
 
 
@@ -25,6 +26,10 @@ class Leases:
         self.writes: list[tuple[float, str]] = []
         self.fault: dict[str, Exception] = {}
         self.delay: dict[str, float] = {}
+        self.lost_answers: set[str] = set()
+        """Callers whose writes are carried out and not answered."""
+        self.histories: dict[str, ServerHistory] = {}
+        """What each caller knows of the server."""
 
     def client(self, name: str) -> Client:
         return cast("Client", _Caller(self, name))
@@ -34,6 +39,7 @@ class _Caller:
     def __init__(self, leases: Leases, name: str) -> None:
         self._leases = leases
         self._name = name
+        self.history = leases.histories.setdefault(name, ServerHistory())
 
     async def _pass(self) -> None:
         await asyncio.sleep(self._leases.delay.get(self._name, 0.01))
@@ -46,23 +52,29 @@ class _Caller:
             raise NotFound(404, "NotFound", "no lease")
         return msgspec.convert(self._leases.value, LeaseObject)
 
-    async def create(self, resource: object, value: Mapping[str, Any], namespace: str) -> None:
+    async def create(self, resource: object, value: Mapping[str, Any], namespace: str) -> LeaseObject:
         await self._pass()
         if self._leases.value is not None:
             raise Conflict(409, "AlreadyExists", "there is one")
-        self._store(value)
+        return self._store(value)
 
-    async def replace(self, resource: object, value: Mapping[str, Any], name: str, namespace: str, seconds: float) -> None:
+    async def replace(
+        self, resource: object, value: Mapping[str, Any], name: str, namespace: str, seconds: float
+    ) -> LeaseObject:
         await self._pass()
         if value["metadata"]["resourceVersion"] != str(self._leases.version):
             raise Conflict(409, "Conflict", "another version")
-        self._store(value)
+        written = self._store(value)
+        if self._name in self._leases.lost_answers:
+            raise ConnectionFailed("the answer was lost")
+        return written
 
-    def _store(self, value: Mapping[str, Any]) -> None:
+    def _store(self, value: Mapping[str, Any]) -> LeaseObject:
         self._leases.version += 1
         metadata = {**value["metadata"], "resourceVersion": str(self._leases.version)}
         self._leases.value = {**value, "metadata": metadata}
         self._leases.writes.append((asyncio.get_running_loop().time(), value["spec"]["holderIdentity"]))
+        return msgspec.convert(self._leases.value, LeaseObject)
 
 
 class Replica:
@@ -79,13 +91,13 @@ class Replica:
         self.generations: list[int] = []
         self.task = asyncio.ensure_future(self.election.run(self.work))
 
-    async def work(self, holding: Holding) -> None:
+    async def work(self, holding: LeaseTerm) -> None:
         time = asyncio.get_running_loop().time
         self.generations.append(holding.generation)
         span = [time(), time()]
         self.spans.append(span)
         while True:
-            holding.remaining()
+            holding.get_remaining()
             span[1] = time()
             await asyncio.sleep(0.1)
 
@@ -186,7 +198,7 @@ def test_answers_that_come_late_count_from_when_they_were_asked_for() -> None:
         slow = Replica(leases, "slow")
         await asyncio.sleep(60)
         held = slow.election.holding
-        assert held is None or held.remaining() <= 10 - 2
+        assert held is None or held.get_remaining() <= 10 - 2
         assert len(leases.writes) >= 1
         slow.task.cancel()
         await asyncio.gather(slow.task, return_exceptions=True)
@@ -201,12 +213,12 @@ def test_a_frozen_holder_writes_nothing_when_it_goes_on() -> None:
         await asyncio.sleep(20)
         holding = first.election.holding
         assert holding is not None
-        holding.remaining()
+        holding.get_remaining()
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         loop.advance(60)
         with pytest.raises(LeaseLost):
-            holding.remaining()
+            holding.get_remaining()
         last = first.spans[0][1]
         await asyncio.sleep(0.05)
         assert first.spans[0][1] == last
@@ -258,10 +270,10 @@ def test_work_that_ends_or_fails_gives_the_lease_back() -> None:
     async def main() -> None:
         leases = Leases()
 
-        async def end(holding: Holding) -> None:
+        async def end(holding: LeaseTerm) -> None:
             await asyncio.sleep(3)
 
-        async def fail(holding: Holding) -> None:
+        async def fail(holding: LeaseTerm) -> None:
             raise ZeroDivisionError
 
         await LeaseElection(leases.client("a"), "transom-system", "a").run(end)
@@ -298,3 +310,86 @@ def test_three_of_which_any_may_fail_at_any_time_are_never_two() -> None:
 def test_terms_that_could_overlap_are_refused() -> None:
     with pytest.raises(ValueError, match="keep two holders apart"):
         Terms(duration=15, renew=14.0, request=3.0)
+
+
+@pytest.mark.parametrize("behind", [1, 5, 40])
+def test_a_lease_of_an_earlier_time_is_noticed_and_generations_go_on(behind: int) -> None:
+    """etcd was restored while the holder lived: hosts have seen its generation."""
+
+    async def main() -> None:
+        leases = Leases()
+        first = Replica(leases, "first")
+        await asyncio.sleep(5)
+        copy = (leases.value, leases.version)
+        await first.stop()
+        second = Replica(leases, "second")
+        await asyncio.sleep(2 * behind)
+        assert not any(history.replaced.is_set() for history in leases.histories.values())
+        leases.value, leases.version = copy
+        await asyncio.sleep(5)
+        assert leases.histories["second"].replaced.is_set()
+        leases.histories["second"].forget()
+        await asyncio.sleep(60)
+        assert not leases.histories["second"].replaced.is_set()
+        assert second.generations == sorted({*second.generations})
+        assert second.generations[-1] > first.generations[-1]
+        assert leases.value is not None
+        assert leases.value["spec"]["leaseTransitions"] >= second.generations[-1]
+        await second.stop()
+
+    run(main())
+
+
+def test_a_standby_notices_it_too() -> None:
+    async def main() -> None:
+        leases = Leases()
+        first = Replica(leases, "first")
+        await asyncio.sleep(5)
+        second = Replica(leases, "second")
+        copy = (leases.value, leases.version)
+        await asyncio.sleep(60)
+        assert not leases.histories["second"].replaced.is_set()
+        leases.fault["first"] = ConnectionFailed("refused")
+        leases.value, leases.version = copy
+        await asyncio.sleep(3)
+        assert leases.histories["second"].replaced.is_set()
+        await second.stop()
+        await first.stop()
+
+    run(main())
+
+
+def test_a_lease_of_another_cluster_is_noticed() -> None:
+    async def main() -> None:
+        leases = Leases()
+        first = Replica(leases, "first")
+        await asyncio.sleep(5)
+        assert leases.value is not None
+        metadata = {**leases.value["metadata"], "uid": "of another cluster", "resourceVersion": "9000"}
+        leases.version = 9000
+        leases.value = {
+            **leases.value,
+            "metadata": {**metadata},
+            "spec": {**leases.value["spec"], "renewTime": "2020-01-01T00:00:00Z"},
+        }
+        await asyncio.sleep(5)
+        assert leases.histories["first"].replaced.is_set()
+        await first.stop()
+
+    run(main())
+
+
+def test_a_renewal_whose_answer_was_lost_is_no_other_history() -> None:
+    async def main() -> None:
+        leases = Leases()
+        first = Replica(leases, "first")
+        await asyncio.sleep(5)
+        leases.lost_answers.add("first")
+        await asyncio.sleep(5)
+        leases.lost_answers.clear()
+        await asyncio.sleep(60)
+        assert not leases.histories["first"].replaced.is_set()
+        assert len(first.spans) == 1
+        await first.stop()
+
+    run(main())

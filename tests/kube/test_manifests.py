@@ -9,9 +9,9 @@ import pytest
 import yaml
 from lab.control_plane import ControlPlane
 from lab.kubernetes import ControlPlaneError
-from tests.support.forked import run
+from tests.support.process import run
 
-from transom.manifests.definitions import definitions
+from transom.manifests.definitions import build_crds
 
 IMAGE = f"registry.example/transom@sha256:{0:064}"
 PROXY_IMAGE = f"registry.example/kube-rbac-proxy@sha256:{0:064}"
@@ -24,11 +24,11 @@ def transom(*arguments: str) -> subprocess.CompletedProcess[str]:
 def objects(*arguments: str) -> list[dict[str, Any]]:
     done = transom(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
-    return [one for one in yaml.load_all(done.stdout, yaml.CSafeLoader) if one]
+    return [item for item in yaml.load_all(done.stdout, yaml.CSafeLoader) if item]
 
 
 def kinds(*arguments: str) -> list[str]:
-    return [one["kind"] for one in objects(*arguments)]
+    return [obj["kind"] for obj in objects(*arguments)]
 
 
 def test_what_is_needed_first_comes_first() -> None:
@@ -64,9 +64,9 @@ def test_the_roles_follow_the_controllers() -> None:
     def verbs(controllers: str) -> set[tuple[str, str]]:
         return {
             (resource, verb)
-            for one in objects("--part", "rbac", "--controllers", controllers)
-            if one["kind"] in ("Role", "ClusterRole") and one["metadata"]["name"] == "transom"
-            for rule in one["rules"]
+            for obj in objects("--part", "rbac", "--controllers", controllers)
+            if obj["kind"] in ("Role", "ClusterRole") and obj["metadata"]["name"] == "transom"
+            for rule in obj["rules"]
             for resource in rule["resources"]
             for verb in rule["verbs"]
         }
@@ -89,7 +89,7 @@ def test_the_roles_follow_the_controllers() -> None:
 
 def test_the_admission_server_comes_with_the_controller_that_keeps_what_its_pods_refer_to() -> None:
     def there(*arguments: str) -> bool:
-        return "transom-webhook" in {one["metadata"]["name"] for one in objects(*arguments)}
+        return "transom-webhook" in {obj["metadata"]["name"] for obj in objects(*arguments)}
 
     assert there("--controllers", "egress,pods")
     assert there("--part", "rbac")
@@ -110,7 +110,7 @@ def test_others_secrets_are_for_those_with_cluster_api() -> None:
     """Without it no rule holds for Secrets of every namespace that does not name them."""
 
     def wide(*arguments: str) -> set[str]:
-        rules = [rule for one in objects(*arguments) if one["kind"] == "ClusterRole" for rule in one["rules"]]
+        rules = [rule for obj in objects(*arguments) if obj["kind"] == "ClusterRole" for rule in obj["rules"]]
         return {
             verb for rule in rules if "secrets" in rule["resources"] and "resourceNames" not in rule for verb in rule["verbs"]
         }
@@ -125,7 +125,7 @@ def test_others_secrets_are_for_those_with_cluster_api() -> None:
 def test_everything_is_in_the_namespace_that_was_asked_for() -> None:
     shown = objects("--namespace", "elsewhere", "--image", IMAGE)
     assert "transom-system" not in json.dumps(shown)
-    deployment = next(one for one in shown if one["kind"] == "Deployment")
+    deployment = next(item for item in shown if item["kind"] == "Deployment")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     assert container["image"] == IMAGE
     assert container["args"][:2] == ["run", "--namespace=elsewhere"]
@@ -135,7 +135,7 @@ def test_everything_is_in_the_namespace_that_was_asked_for() -> None:
 def test_a_controller_that_does_not_exist(controllers: str) -> None:
     done = transom("--controllers", controllers)
     assert done.returncode == 2
-    assert "there are egress; windows (hosts, " in done.stderr
+    assert "egress; windows (hosts, " in done.stderr
     assert done.stdout == ""
 
 
@@ -143,24 +143,24 @@ def test_a_controller_that_does_not_exist(controllers: str) -> None:
 def test_a_cluster_takes_it_as_it_comes_and_twice(control_plane: ControlPlane) -> None:
     text = transom().stdout
     try:
-        assert "created" in control_plane.kubectl("apply", "-f", "-", input=text)
-        again = control_plane.kubectl("apply", "-f", "-", input=text).splitlines()
+        assert "created" in control_plane.run_kubectl("apply", "-f", "-", input=text)
+        again = control_plane.run_kubectl("apply", "-f", "-", input=text).splitlines()
         # kubectl always patches a PodDisruptionBudget: its strategic merge replaces the spec as a whole
         others = [line for line in again if not line.startswith("poddisruptionbudget")]
         assert [line for line in others if not line.endswith(" unchanged")] == []
-        deployment = next(one for one in objects() if one["kind"] == "Deployment")
+        deployment = next(obj for obj in objects() if obj["kind"] == "Deployment")
         template = deployment["spec"]["template"]
         metadata = {**template["metadata"], "name": "from-template", "namespace": "transom-system"}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
         others = [pod | {"spec": spec, "metadata": metadata | {"name": name}} for name, spec in with_payloads().items()]
         pods = {"apiVersion": "v1", "kind": "List", "items": [pod, *others]}
-        control_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pods))
+        control_plane.run_kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pods))
         del pod["spec"]["containers"][0]["securityContext"]["capabilities"]
         with pytest.raises(ControlPlaneError, match='violates PodSecurity "restricted'):
-            control_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
+            control_plane.run_kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
     finally:
-        control_plane.forget(definitions())
-        control_plane.kubectl("delete", "--ignore-not-found", "-f", "-", "--wait=false", input=text)
+        control_plane.forget(build_crds())
+        control_plane.run_kubectl("delete", "--ignore-not-found", "-f", "-", "--wait=false", input=text)
 
 
 def with_payloads() -> dict[str, Any]:
@@ -169,7 +169,7 @@ def with_payloads() -> dict[str, Any]:
     ways = {"volume": image, "copied": (*image, "--payload-copied"), "claim": ("--payload-claim", "workers")}
     found = {}
     for name, way in ways.items():
-        (deployment,) = (one for one in objects("--part", "operator", *way) if one["kind"] == "Deployment")
+        (deployment,) = (obj for obj in objects("--part", "operator", *way) if obj["kind"] == "Deployment")
         found[name] = deployment["spec"]["template"]["spec"]
     return found
 
@@ -177,16 +177,16 @@ def with_payloads() -> dict[str, Any]:
 def test_a_payload_is_read_where_the_operator_looks_for_it() -> None:
     volumes = {"volume": "image", "copied": "emptyDir", "claim": "persistentVolumeClaim"}
     for name, spec in with_payloads().items():
-        (mount,) = (one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "payload")
+        (mount,) = (volume_mount for volume_mount in spec["containers"][0]["volumeMounts"] if volume_mount["name"] == "payload")
         assert (mount["mountPath"], mount["readOnly"]) == ("/payload", True)
-        (volume,) = (one for one in spec["volumes"] if one["name"] == "payload")
+        (volume,) = (volume for volume in spec["volumes"] if volume["name"] == "payload")
         assert volumes[name] in volume
         assert ("initContainers" in spec) == (name == "copied")
 
 
 def test_the_payload_of_its_publishers_lies_where_pods_can_write() -> None:
     (deployment,) = (
-        one for one in objects("--part", "operator", "--payload-kubeadm", "v1.36.3") if one["kind"] == "Deployment"
+        obj for obj in objects("--part", "operator", "--payload-kubeadm", "v1.36.3") if obj["kind"] == "Deployment"
     )
     arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     assert {"--payload-kubeadm=v1.36.3", "--payload-cni=calico", "--payload-cache=/var/cache/transom"} < set(arguments)
@@ -219,22 +219,24 @@ def test_without_an_image_one_is_asked_for() -> None:
 def test_metrics_behind_a_proxy() -> None:
     """Transom answers the pod itself alone, and the Service and the NetworkPolicy lead to the proxy."""
     shown = objects("--metrics-proxy", PROXY_IMAGE)
-    deployments = [one for one in shown if one["kind"] == "Deployment"]
+    deployments = [item for item in shown if item["kind"] == "Deployment"]
     assert len(deployments) == 2
-    for one in deployments:
-        transom_itself, proxy = one["spec"]["template"]["spec"]["containers"]
+    for deployment in deployments:
+        transom_itself, proxy = deployment["spec"]["template"]["spec"]["containers"]
         assert transom_itself["args"][-1] == "--local-metrics"
         assert proxy["image"] == PROXY_IMAGE
         assert proxy["securityContext"] == transom_itself["securityContext"]
-    ports = [port for one in shown if one["kind"] == "Service" for port in one["spec"]["ports"] if port["name"] == "metrics"]
+    ports = [port for item in shown if item["kind"] == "Service" for port in item["spec"]["ports"] if port["name"] == "metrics"]
     assert [(port["port"], port["targetPort"]) for port in ports] == [(8443, "metrics")] * 2
-    allowed = [rule["ports"][0]["port"] for one in shown if one["kind"] == "NetworkPolicy" for rule in one["spec"]["ingress"]]
+    allowed = [
+        rule["ports"][0]["port"] for item in shown if item["kind"] == "NetworkPolicy" for rule in item["spec"]["ingress"]
+    ]
     assert sorted(map(str, allowed)) == ["8443", "8443", "https"]
-    accounts = next(one for one in shown if one["metadata"]["name"] == "transom-metrics-proxy" and "subjects" in one)[
+    accounts = next(item for item in shown if item["metadata"]["name"] == "transom-metrics-proxy" and "subjects" in item)[
         "subjects"
     ]
-    assert [one["name"] for one in accounts] == ["transom", "transom-webhook"]
-    assert not any("metrics" in one["metadata"]["name"] for one in objects())
+    assert [account["name"] for account in accounts] == ["transom", "transom-webhook"]
+    assert not any("metrics" in obj["metadata"]["name"] for obj in objects())
 
 
 @pytest.mark.parametrize(
@@ -247,11 +249,11 @@ def test_metrics_behind_a_proxy() -> None:
 )
 def test_metrics_of_hosts_on_openshift(arguments: tuple[str, ...], there: bool) -> None:
     shown = objects(*arguments)
-    kinds = {one["kind"] for one in shown}
+    kinds = {item["kind"] for item in shown}
     assert {"ServiceMonitor", "PrometheusRule"} <= kinds if there else not {"ServiceMonitor", "PrometheusRule"} & kinds
-    (namespace,) = (one for one in shown if one["kind"] == "Namespace")
+    (namespace,) = (item for item in shown if item["kind"] == "Namespace")
     assert ("openshift.io/cluster-monitoring" in namespace["metadata"]["labels"]) == there
-    assert ("transom-cloud-node-manager" in {one["metadata"]["name"] for one in shown}) == there
+    assert ("transom-cloud-node-manager" in {item["metadata"]["name"] for item in shown}) == there
 
 
 @pytest.mark.lab
@@ -261,16 +263,17 @@ def test_policies_and_the_proxy_are_taken(control_plane: ControlPlane, more: tup
     parts = ("--part", "policies", "--part", "operator", "--part", "webhook")
     text = transom(*parts, "--namespace", place, *more).stdout
     try:
-        taken = control_plane.kubectl("apply", "-f", "-", input=text)
-        assert taken.count("networkpolicy.networking.k8s.io/") == taken.count("validatingadmissionpolicy.") == 2
+        taken = control_plane.run_kubectl("apply", "-f", "-", input=text)
+        assert taken.count("networkpolicy.networking.k8s.io/") == 2
+        assert taken.count("validatingadmissionpolicy.") == taken.count("validatingadmissionpolicybinding.") == 4
         for name in ("transom", "transom-webhook"):
-            held = json.loads(control_plane.kubectl("get", "networkpolicy", name, "-n", place, "-o", "json"))
-            deployment = json.loads(control_plane.kubectl("get", "deployment", name, "-n", place, "-o", "json"))
+            held = json.loads(control_plane.run_kubectl("get", "networkpolicy", name, "-n", place, "-o", "json"))
+            deployment = json.loads(control_plane.run_kubectl("get", "deployment", name, "-n", place, "-o", "json"))
             assert held["spec"]["podSelector"]["matchLabels"] == deployment["spec"]["template"]["metadata"]["labels"]
             template = deployment["spec"]["template"]
             metadata = {**template["metadata"], "name": "from-template", "namespace": place}
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
             pod["spec"].pop("priorityClassName", None)
-            control_plane.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
+            control_plane.run_kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(pod))
     finally:
-        control_plane.kubectl("delete", "--ignore-not-found", "-f", "-", "--wait=false", input=text)
+        control_plane.run_kubectl("delete", "--ignore-not-found", "-f", "-", "--wait=false", input=text)

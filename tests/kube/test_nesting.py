@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transom.controllers.clusters.app_kinds import APPS, RELEASES
-from transom.controllers.machines import CONTROL_PLANES, TEMPLATES
+from transom.controllers.machines.machine_objects import CONTROL_PLANES, TEMPLATES
 from transom.controllers.runtime.cached import CLUSTERS, INSTANCES, NODES
-from transom.kube.nesting import MAX_LEVELS, shortened, too_deep
-from transom.kube.reading import TOO_DEEP, Read, around, decoded, metadata_of, read_object
+from transom.kube import nesting
+from transom.kube.nesting import MAX_LEVELS, is_too_deep, truncate_nesting
+from transom.kube.reading import TOO_DEEP, ReadResult, decode_json, decode_outer, parse_metadata, read_object
 from transom.kube.resources import BUNDLE_HOLDERS, SECRETS, Resource
 
 TEXTS = st.text(st.sampled_from('a\\"{}[],: é\n\u0000\U0001f600'), max_size=6)
@@ -57,21 +58,21 @@ def with_deep(name: str, levels: int, **fields: str) -> bytes:
 @given(VALUES, st.integers(0, 7), st.booleans())
 def test_what_lies_deeper_is_null_and_all_else_as_it_was(value: Any, levels: int, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only).encode()
-    assert too_deep(text, levels) == (depth(value) > levels)
-    assert json.loads(shortened(text, levels)) == cut(value, levels)
-    assert not too_deep(shortened(text, levels), levels)
+    assert is_too_deep(text, levels) == (depth(value) > levels)
+    assert json.loads(truncate_nesting(text, levels)) == cut(value, levels)
+    assert not is_too_deep(truncate_nesting(text, levels), levels)
 
 
 @given(st.binary(max_size=60) | st.text('{}[]"\\:,1a', max_size=60).map(str.encode), st.integers(0, 5))
 def test_what_is_no_json_ends_too_and_stays_none(data: bytes, levels: int) -> None:
-    too_deep(data, levels)
+    is_too_deep(data, levels)
     try:
         json.loads(data)
     except ValueError:
-        left = shortened(data, levels)
+        left = truncate_nesting(data, levels)
         assert len(left) <= 4 * len(data) + 4
     else:
-        json.loads(shortened(data, levels))
+        json.loads(truncate_nesting(data, levels))
 
 
 @pytest.mark.parametrize(
@@ -80,11 +81,11 @@ def test_what_is_no_json_ends_too_and_stays_none(data: bytes, levels: int) -> No
     ids=["objects", "lists", "brackets in keys", "never closed"],
 )
 def test_as_deep_as_kubernetes_takes(data: bytes) -> None:
-    assert too_deep(data)
-    assert not too_deep(shortened(data))
+    assert is_too_deep(data)
+    assert not is_too_deep(truncate_nesting(data))
 
 
-@pytest.mark.parametrize("resource", KINDS, ids=lambda one: one.kind)
+@pytest.mark.parametrize("resource", KINDS, ids=lambda item: item.kind)
 @pytest.mark.parametrize("levels", [150, 250, 1_100, 9_900])
 def test_an_object_of_any_depth_is_read_and_one_that_is_too_deep_named(resource: Resource[Any], levels: int) -> None:
     read = read_object(resource, with_deep("one", levels))
@@ -122,10 +123,10 @@ async def test_one_deep_object_spoils_no_other_of_its_page() -> None:
     body = b'{"items":[' + b",".join((with_deep("a", 2), with_deep("deep", 9_900), with_deep("b", 2))) + b"]}"
     with pytest.raises(RecursionError):
         decode(body)
-    page = await around(decode, body)
-    found: list[Read[Any]] = [read_object(RELEASES, raw) for raw in page.items]
-    assert [one.object.metadata.name for one in found if one.object is not None] == ["a", "deep", "b"]
-    assert [one.malformed.problem if one.malformed else "" for one in found] == ["", TOO_DEEP, ""]
+    page = await decode_outer(decode, body)
+    found: list[ReadResult[Any]] = [read_object(RELEASES, raw) for raw in page.items]
+    assert [item.object.metadata.name for item in found if item.object is not None] == ["a", "deep", "b"]
+    assert [item.malformed.problem if item.malformed else "" for item in found] == ["", TOO_DEEP, ""]
 
 
 ODD: tuple[tuple[str, bytes], ...] = (
@@ -155,7 +156,7 @@ ODD: tuple[tuple[str, bytes], ...] = (
 )
 
 
-@pytest.mark.parametrize("resource", KINDS, ids=lambda one: one.kind)
+@pytest.mark.parametrize("resource", KINDS, ids=lambda item: item.kind)
 @pytest.mark.parametrize("data", [data for _, data in ODD], ids=[name for name, _ in ODD])
 def test_whatever_an_object_is_it_is_read_or_set_aside(resource: Resource[Any], data: bytes) -> None:
     read = read_object(resource, data)
@@ -173,8 +174,28 @@ def test_reading_ends_as_it_says(data: bytes) -> None:
         read = read_object(resource, data)
         assert read.object is not None or read.malformed is not None
         assert read.malformed is None or not read.malformed.problem.startswith("a fault of Transom"), read.malformed
-    metadata_of(data)
+    parse_metadata(data)
     try:
-        decoded(msgspec.json.decode, data)
+        decode_json(msgspec.json.decode, data)
     except msgspec.DecodeError as error:
         assert str(error)
+
+
+@given(VALUES)
+def test_values_are_counted_outside_strings(value: Any) -> None:
+    def count(value: Any) -> int:
+        """Brackets, and commas between items."""
+        items = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else None
+        return 0 if items is None else 1 + max(len(items) - 1, 0) + sum(map(count, items))
+
+    for text in (json.dumps(value).encode(), json.dumps(value, indent=1).encode()):
+        assert not nesting.has_more_values(text, count(value))
+        assert count(value) == 0 or nesting.has_more_values(text, count(value) - 1)
+
+
+@pytest.mark.parametrize("part", [1, 3, 1 << 16])
+def test_values_are_counted_across_parts(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nesting, "_PART", part)
+    text = json.dumps([["a,b", '"', ""], {"{,": ",,"}, "\\"] * 50).encode()
+    assert nesting.has_more_values(text, 349)
+    assert not nesting.has_more_values(text, 350)

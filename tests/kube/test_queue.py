@@ -19,7 +19,7 @@ def test_a_key_is_handed_out_once_however_often_it_was_added() -> None:
             queue.add("a")
         assert len(queue) == 1
         assert await queue.take() == "a"
-        queue.done("a")
+        queue.finish("a")
         assert len(queue) == 0
         assert queue._states == {}
 
@@ -36,9 +36,9 @@ def test_a_key_added_during_its_pass_waits_for_the_end_of_it() -> None:
         await asyncio.sleep(100)
         assert not other.done()
         assert (len(queue), queue.working) == (0, 1)
-        queue.done("a")
+        queue.finish("a")
         assert await other == "a"
-        queue.done("a")
+        queue.finish("a")
         assert (len(queue), queue.working) == (0, 0)
 
     run(main())
@@ -54,7 +54,7 @@ def test_who_is_waited_for_goes_before_who_waits() -> None:
         queue.add("third", Priority.TURN)
         queue.add("second", Priority.TURN)
         queue.add("first", Priority.TURN)
-        queue.done("first")
+        queue.finish("first")
         assert [await queue.take() for _ in range(5)] == ["third", "second", "first", "waits 1", "waits 2"]
 
     run(main())
@@ -85,18 +85,18 @@ def test_failures_back_off_for_each_key_until_it_succeeds() -> None:
         for _ in range(11):
             await queue.take()
             ended = loop.time()
-            queue.done("a", failed=True)
+            queue.finish("a", failed=True)
             queue.add("b")
             assert await queue.take() == "b"
             assert loop.time() == ended
-            queue.done("b")
+            queue.finish("b")
             while not len(queue):
                 await asyncio.sleep(0.5)
             waits.append(round(loop.time() - ended))
         assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
         await queue.take()
-        queue.done("a")
-        assert queue.failures("a") == 0
+        queue.finish("a")
+        assert queue.count_failures("a") == 0
         assert queue._states == {}
 
     run(main())
@@ -108,12 +108,12 @@ def test_a_change_does_not_wait_for_the_backoff() -> None:
         queue.add("a")
         await queue.take()
         began = asyncio.get_running_loop().time()
-        queue.done("a", failed=True, at_least=600)
+        queue.finish("a", failed=True, at_least=600)
         queue.add("a")
         assert await queue.take() == "a"
         assert asyncio.get_running_loop().time() == began
-        assert queue.failures("a") == 1
-        queue.done("a")
+        assert queue.count_failures("a") == 1
+        queue.finish("a")
         await asyncio.sleep(1000)
         assert len(queue) == 0, "the pass stood for the retry"
 
@@ -130,10 +130,10 @@ def test_the_shortest_delay_holds_and_a_pass_stands_for_it() -> None:
         queue.add("a", Priority.CHECK, after=60)
         assert await queue.take() == "a"
         assert loop.time() - began == pytest.approx(5)
-        queue.done("a", again=1800)
+        queue.finish("a", again=1800)
         assert await queue.take() == "a"
         assert loop.time() - began == pytest.approx(1805)
-        queue.done("a")
+        queue.finish("a")
         await asyncio.sleep(5000)
         assert len(queue) == 0
 
@@ -154,7 +154,7 @@ def test_forget_drops_what_waits_and_lets_a_pass_end() -> None:
         await queue.take()
         queue.add("c")
         queue.forget("c")
-        queue.done("c")
+        queue.finish("c")
         assert len(queue) == 0
         assert queue._states == {}
 
@@ -165,8 +165,8 @@ def test_done_without_take_is_an_error() -> None:
     async def main() -> None:
         queue: KeyQueue[str] = KeyQueue()
         queue.add("a")
-        with pytest.raises(ValueError, match="nobody works on 'a'"):
-            queue.done("a")
+        with pytest.raises(ValueError, match="no worker processes 'a'"):
+            queue.finish("a")
 
     run(main())
 
@@ -208,16 +208,16 @@ def test_who_rests_leaves_its_place_to_another_key() -> None:
         third = asyncio.ensure_future(queue.take(2))
         await asyncio.sleep(100)
         assert not third.done(), "both places are taken"
-        with queue.resting():
+        with queue.release_slot():
             assert await third == "c"
         fourth = asyncio.ensure_future(queue.take(2))
-        queue.done("b")
+        queue.finish("b")
         await asyncio.sleep(100)
         assert not fourth.done(), "who rested works again, beside the third"
-        queue.done("a")
+        queue.finish("a")
         assert await fourth == "d"
         for key in "cd":
-            queue.done(key)
+            queue.finish(key)
         assert (len(queue), queue.working, queue._states) == (0, 0, {})
 
     run(main())
@@ -249,10 +249,10 @@ def test_every_add_is_followed_by_a_pass_and_no_two_passes_of_a_key_overlap(
                 order += 1
                 last_begin[key] = order
                 await asyncio.sleep(1)
-                with queue.resting() if rests and rests.pop() else nullcontext():
+                with queue.release_slot() if rests and rests.pop() else nullcontext():
                     await asyncio.sleep(1)
                 working.discard(key)
-                queue.done(key, failed=outcomes.pop() if outcomes else False)
+                queue.finish(key, failed=outcomes.pop() if outcomes else False)
 
         workers = [asyncio.ensure_future(worker()) for _ in range(3)]
         for index, (key, priority, after) in enumerate(adds):
@@ -266,8 +266,8 @@ def test_every_add_is_followed_by_a_pass_and_no_two_passes_of_a_key_overlap(
             await asyncio.sleep(50)
         assert all(last_begin.get(key, 0) > when for key, when in asked.items()), "an add that no pass followed"
         assert (len(queue), queue.working, queue._states) == (0, 0, {})
-        for one in workers:
-            assert not one.done()
-            one.cancel()
+        for item in workers:
+            assert not item.done()
+            item.cancel()
 
     run(main())

@@ -2,18 +2,18 @@
 
 from tests.support.repository import DOCS
 
-from transom.manifests.definitions import definitions
-from transom.manifests.reference import reference
+from transom.manifests.definitions import build_crds
+from transom.manifests.reference import render_reference
 
 PAGE = DOCS / "reference.md"
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text() == reference(), "scripts/reference writes it anew"
+    assert PAGE.read_text() == render_reference(), "scripts/reference writes it anew"
 
 
 def test_every_field_is_there() -> None:
-    page = reference()
+    page = render_reference()
 
     def fields(schema: dict[str, object], path: str) -> list[str]:
         found = []
@@ -22,7 +22,7 @@ def test_every_field_is_there() -> None:
             found += [f"{path}.{name}", *fields(inner, f"{path}.{name}" + ("[]" if "items" in field else ""))]
         return found
 
-    for definition in definitions():
+    for definition in build_crds():
         schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
         for path in fields(schema["spec"], "spec") + fields(schema["status"], "status"):
             assert f"| `{path}` | " in page

@@ -10,10 +10,10 @@ from tests.kube.gadgets import GADGETS, QUICK, WHOLE_GADGETS, Gadget, GadgetSpec
 from tests.kube.relay import Relay
 from tests.support.waiting import until
 
-from transom.kube import UnreadableObject
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect
+from transom.kube.errors import UnreadableObject
 from transom.kube.reading import TOO_DEEP
 from transom.kube.reflector import Reflector, ReflectorPace
 from transom.kube.store import Store
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.lab
 
 
 async def put(client: Client, name: str, size: object) -> None:
-    await client.server_side_apply(WHOLE_GADGETS, gadget(name, size=size), name, "default")
+    await client.apply(WHOLE_GADGETS, gadget(name, size=size), name, "default")
 
 
 @pytest.mark.usefixtures("gadgets")
@@ -49,8 +49,8 @@ async def test_what_nobody_may_see_is_not_there_where_it_is_optional(control_pla
     """Nobody waits for it, and it is there once somebody has given the right."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody", "namespace": "default"}}
     await asyncio.to_thread(control_plane.apply, [account])
-    token = await asyncio.to_thread(control_plane.service_account_token, "default", "nobody")
-    connection = connect(str(control_plane.user_kubeconfig("nobody", token)))
+    token = await asyncio.to_thread(control_plane.create_service_account_token, "default", "nobody")
+    connection = connect(str(control_plane.write_kubeconfig("nobody", token)))
     store: Store[Gadget] = Store()
     await put(direct, "a", 1)
     pace = ReflectorPace(absent=Backoff(0.1, 0.1))
@@ -71,7 +71,7 @@ async def test_what_nobody_may_see_is_not_there_where_it_is_optional(control_pla
     finally:
         await connection.close()
         await asyncio.to_thread(
-            control_plane.kubectl, "delete", "--ignore-not-found", "clusterrole,clusterrolebinding", "gadgets"
+            control_plane.run_kubectl, "delete", "--ignore-not-found", "clusterrole,clusterrolebinding", "gadgets"
         )
 
 
@@ -79,7 +79,7 @@ async def test_what_nobody_may_see_is_not_there_where_it_is_optional(control_pla
 async def test_a_list_of_many_pages_is_one_list(direct: Client) -> None:
     await asyncio.gather(*(put(direct, f"g{number:02}", number) for number in range(25)))
     listing = await direct.list_objects(GADGETS, "default", page=10)
-    assert sorted(one.metadata.name for one in listing.items) == [f"g{number:02}" for number in range(25)]
+    assert sorted(item.metadata.name for item in listing.items) == [f"g{number:02}" for number in range(25)]
     nothing = await direct.list_objects(GADGETS, "kube-system")
     assert (nothing.items, nothing.malformed) == ([], [])
     assert 0 < int(listing.resource_version) <= int(nothing.resource_version)
@@ -204,7 +204,7 @@ async def test_errors_of_the_server_are_waited_out(control_plane: ControlPlane, 
 async def test_an_object_that_does_not_fit_spoils_no_other(direct: Client) -> None:
     await put(direct, "good", 1)
     await put(direct, "bad", "very large")
-    await direct.server_side_apply(GADGETS, {**gadget("null"), "spec": {"parts": None, "other": [None]}}, "null", "default")
+    await direct.apply(GADGETS, {**gadget("null"), "spec": {"parts": None, "other": [None]}}, "null", "default")
     with pytest.raises(UnreadableObject, match=r"Gadget: Expected `int \| null`, got `str` - at `\$\.spec\.size`"):
         await direct.get(GADGETS, "bad", "default")
     store: Store[Gadget] = Store()
@@ -212,18 +212,18 @@ async def test_an_object_that_does_not_fit_spoils_no_other(direct: Client) -> No
     async with following(reflector):
         await reflector.synced.wait()
         assert sizes(store) == {"good": 1, "null": None}
-        malformed = store.snapshot().malformed
-        assert {name.name: one.problem for name, one in malformed.items()} == {
+        malformed = store.take_snapshot().malformed
+        assert {name.name: item.problem for name, item in malformed.items()} == {
             "bad": "Expected `int | null`, got `str` - at `$.spec.size`"
         }
         await put(direct, "good", "larger")
-        await until(lambda: ("default", "good") in store.snapshot().malformed)
+        await until(lambda: ("default", "good") in store.take_snapshot().malformed)
         assert sizes(store)["good"] == 1, "the last version that could be read"
         await put(direct, "bad", 5)
         await until(lambda: sizes(store).get("bad") == 5)
         await direct.delete(GADGETS, "good", "default")
         await until(lambda: "good" not in sizes(store))
-        assert not store.snapshot().malformed
+        assert not store.take_snapshot().malformed
     assert reflector.lists == 1
 
 
@@ -239,11 +239,13 @@ async def test_a_kind_that_goes_and_comes_back(control_plane: ControlPlane, dire
                 await put(direct, "a", size)
                 await until(lambda size=size: sizes(store) == {"a": size})
                 assert reflector.present
-                await asyncio.to_thread(control_plane.kubectl, "delete", "crd", "gadgets.test.transom.dev")
+                await asyncio.to_thread(control_plane.run_kubectl, "delete", "crd", "gadgets.test.transom.dev")
                 await until(lambda: not reflector.present)
                 assert len(store) == 0
         finally:
-            await asyncio.to_thread(control_plane.kubectl, "delete", "crd", "gadgets.test.transom.dev", "--ignore-not-found")
+            await asyncio.to_thread(
+                control_plane.run_kubectl, "delete", "crd", "gadgets.test.transom.dev", "--ignore-not-found"
+            )
 
 
 @pytest.mark.usefixtures("gadgets")
@@ -268,7 +270,7 @@ async def test_an_object_as_deep_as_the_server_takes_spoils_no_other(control_pla
     told: list[tuple[str, str]] = []
     store: Store[Gadget] = Store()
     reflector = Reflector(
-        direct, GADGETS, store, pace=QUICK, on_malformed=lambda one: told.append((one.metadata.metadata.name, one.problem))
+        direct, GADGETS, store, pace=QUICK, on_malformed=lambda item: told.append((item.metadata.metadata.name, item.problem))
     )
     await put(direct, "good", 1)
     post_deep(control_plane, gadget("listed", size=3, more=DEEP), GADGETS)

@@ -14,7 +14,7 @@ def thing(name: str, version: int, *colours: str, namespace: str | None = None, 
 
 def store() -> tuple[Store[Metadata], list[tuple[ObjectKey, str | None, str | None]]]:
     told: list[tuple[ObjectKey, str | None, str | None]] = []
-    made: Store[Metadata] = Store({"colour": lambda one: one.metadata.labels or ()})
+    made: Store[Metadata] = Store({"colour": lambda item: item.metadata.labels or ()})
     made.subscribe(
         lambda name, before, after: told.append(
             (name, before and before.metadata.resource_version, after and after.metadata.resource_version)
@@ -50,53 +50,53 @@ def test_a_late_subscriber_is_told_what_is_there() -> None:
 def test_a_snapshot_does_not_change() -> None:
     kept, _ = store()
     kept.replace([thing("a", 1, "red"), thing("b", 2, "red", "blue")], (), "2")
-    before = kept.snapshot()
+    before = kept.take_snapshot()
     kept.put(thing("a", 3, "blue"))
     kept.remove(ObjectKey(None, "b"))
     kept.put(thing("c", 4, "red"))
     kept.put_malformed(Malformed(Metadata(ObjectMeta("c")), "no"))
-    assert {one.metadata.name: one.metadata.resource_version for one in before} == {"a": "1", "b": "2"}
-    assert [one.metadata.name for one in before.by("colour", "red")] == ["a", "b"]
-    assert [one.metadata.name for one in before.by("colour", "blue")] == ["b"]
+    assert {item.metadata.name: item.metadata.resource_version for item in before} == {"a": "1", "b": "2"}
+    assert [item.metadata.name for item in before.list_by_index("colour", "red")] == ["a", "b"]
+    assert [item.metadata.name for item in before.list_by_index("colour", "blue")] == ["b"]
     assert not before.malformed
     assert before.resource_version == "2"
-    after = kept.snapshot()
-    assert [one.metadata.name for one in after.by("colour", "red")] == ["c"]
-    assert [one.metadata.name for one in after.by("colour", "blue")] == ["a"]
-    assert after.by("colour", "green") == []
+    after = kept.take_snapshot()
+    assert [item.metadata.name for item in after.list_by_index("colour", "red")] == ["c"]
+    assert [item.metadata.name for item in after.list_by_index("colour", "blue")] == ["a"]
+    assert after.list_by_index("colour", "green") == []
     assert set(after.malformed) == {(None, "c")}
     with pytest.raises(KeyError):
-        after.by("size", "red")
+        after.list_by_index("size", "red")
 
 
 def test_a_snapshot_is_taken_once_and_follows_each_kind_of_change() -> None:
     kept, _ = store()
-    empty = kept.snapshot()
-    kept.add_indexes({"size": lambda one: [str(len(one.metadata.name))]})
+    empty = kept.take_snapshot()
+    kept.add_indexes({"size": lambda item: [str(len(item.metadata.name))]})
     kept.put(thing("a", 1))
-    assert (len(empty), [one.metadata.name for one in kept.snapshot().by("size", "1")]) == (0, ["a"])
-    assert kept.snapshot() is kept.snapshot()
+    assert (len(empty), [item.metadata.name for item in kept.take_snapshot().list_by_index("size", "1")]) == (0, ["a"])
+    assert kept.take_snapshot() is kept.take_snapshot()
     kept.resource_version = "7"
-    assert kept.snapshot().resource_version == "7"
+    assert kept.take_snapshot().resource_version == "7"
     kept.put_malformed(Malformed(Metadata(ObjectMeta("a")), "no"))
-    assert kept.snapshot().malformed
+    assert kept.take_snapshot().malformed
     kept.clear()
-    assert (len(kept.snapshot()), kept.snapshot().resource_version) == (0, None)
+    assert (len(kept.take_snapshot()), kept.take_snapshot().resource_version) == (0, None)
 
 
 def test_the_tables_are_copied_for_nobody_but_who_has_a_snapshot() -> None:
     kept, _ = store()
     kept.replace([thing("a", 1), thing("b", 2)], (), "2")
     tables = kept._objects
-    assert kept.snapshot().named("a") == thing("a", 1)
+    assert kept.take_snapshot().find_named("a") == thing("a", 1)
     kept.put(thing("a", 3))
     assert kept._objects is tables
-    rest = iter(kept.snapshot())
+    rest = iter(kept.take_snapshot())
     assert next(rest).metadata.resource_version == "3"
     kept.remove(ObjectKey(None, "b"))
     kept.put(thing("c", 4))
-    assert [one.metadata.name for one in rest] == ["b"]
-    names = iter(kept.snapshot().names())
+    assert [item.metadata.name for item in rest] == ["b"]
+    names = iter(kept.take_snapshot().iter_keys())
     assert next(names) == (None, "a")
     kept.remove(ObjectKey(None, "c"))
     assert list(names) == [(None, "c")]
@@ -105,11 +105,14 @@ def test_the_tables_are_copied_for_nobody_but_who_has_a_snapshot() -> None:
 def test_a_snapshot_stays_while_a_later_one_of_the_same_objects_comes_and_goes() -> None:
     kept, _ = store()
     kept.replace([thing("a", 1, "red")], (), "1")
-    before = kept.snapshot()
+    before = kept.take_snapshot()
     kept.resource_version = "7"
-    assert kept.snapshot().resource_version == "7"
+    assert kept.take_snapshot().resource_version == "7"
     kept.put(thing("a", 8, "blue"))
-    assert (before.resource_version, [one.metadata.resource_version for one in before.by("colour", "red")]) == ("1", ["1"])
+    assert (before.resource_version, [item.metadata.resource_version for item in before.list_by_index("colour", "red")]) == (
+        "1",
+        ["1"],
+    )
 
 
 def test_an_object_that_no_longer_decodes_stays_as_it_last_was() -> None:
@@ -119,14 +122,14 @@ def test_an_object_that_no_longer_decodes_stays_as_it_last_was() -> None:
     bad = Malformed(Metadata(ObjectMeta("a", resource_version="5")), "Expected `str`, got `int` - at `$.spec`")
     kept.replace([thing("b", 1)], [bad], "5")
     assert told == []
-    snapshot = kept.snapshot()
-    assert snapshot.named("a") == thing("a", 1)
+    snapshot = kept.take_snapshot()
+    assert snapshot.find_named("a") == thing("a", 1)
     assert snapshot.malformed[None, "a"] is bad
     kept.put(thing("a", 6))
-    assert not kept.snapshot().malformed
+    assert not kept.take_snapshot().malformed
     kept.put_malformed(bad)
     kept.remove(ObjectKey(None, "a"))
-    assert not kept.snapshot().malformed
+    assert not kept.take_snapshot().malformed
 
 
 def test_the_same_version_ends_a_malformed_one() -> None:
@@ -135,7 +138,7 @@ def test_the_same_version_ends_a_malformed_one() -> None:
     kept.put(thing("a", 1))
     kept.put_malformed(Malformed(Metadata(ObjectMeta("a")), "no"))
     kept.put(thing("a", 1))
-    assert not kept.snapshot().malformed
+    assert not kept.take_snapshot().malformed
 
 
 @given(
@@ -158,25 +161,27 @@ def test_indexes_are_those_of_the_objects_and_snapshots_stay(steps: list[tuple[s
             objects.append(thing(name, version, *colours))
         if action == "replace":
             kept.replace(objects, (), str(version))
-        for one in objects:
+        for entry in objects:
             if action == "put":
-                kept.put(one)
+                kept.put(entry)
             elif action == "remove":
-                kept.remove(ObjectKey(None, one.metadata.name))
+                kept.remove(ObjectKey(None, entry.metadata.name))
         if action == "bookmark":
             version += 1
             kept.resource_version = str(version)
-            assert kept.snapshot().resource_version == str(version)
+            assert kept.take_snapshot().resource_version == str(version)
         if action == "snapshot":
-            snapshot = kept.snapshot()
-            taken.append((snapshot, list(snapshot), snapshot.by("colour", "red"), snapshot.by("colour", "blue")))
-    for snapshot, objects, red, blue in [*taken, (kept.snapshot(), list(kept.snapshot()), None, None)]:
+            snapshot = kept.take_snapshot()
+            taken.append(
+                (snapshot, list(snapshot), snapshot.list_by_index("colour", "red"), snapshot.list_by_index("colour", "blue"))
+            )
+    for snapshot, objects, red, blue in [*taken, (kept.take_snapshot(), list(kept.take_snapshot()), None, None)]:
         assert list(snapshot) == objects
         for colour, then in (("red", red), ("blue", blue)):
-            now = snapshot.by("colour", colour)
+            now = snapshot.list_by_index("colour", colour)
             assert then is None or now == then
-            expected = sorted(one.metadata.name for one in objects if colour in (one.metadata.labels or {}))
-            assert [one.metadata.name for one in now] == expected
+            expected = sorted(obj.metadata.name for obj in objects if colour in (obj.metadata.labels or {}))
+            assert [item.metadata.name for item in now] == expected
     # what was told adds up to what is there
     there: dict[ObjectKey, str] = {}
     for name, before, after in told:
@@ -185,4 +190,4 @@ def test_indexes_are_those_of_the_objects_and_snapshots_stay(steps: list[tuple[s
             del there[name]
         else:
             there[name] = after
-    assert there == {(None, one.metadata.name): one.metadata.resource_version for one in kept.snapshot()}
+    assert there == {(None, item.metadata.name): item.metadata.resource_version for item in kept.take_snapshot()}

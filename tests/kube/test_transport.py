@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 import yaml
 from lab.authority import Authority
+from tests.kube.hostile_kubeconfigs import ANY_NETWORK
 from tests.support.waiting import PATIENCE
 
-from transom.kube import ConfigurationError, ConnectionFailed, connection
+from transom.kube import connection
 from transom.kube.client import Client
 from transom.kube.connection import Connection, connect, connect_foreign
-from transom.kube.kubeconfig import choose_foreign
+from transom.kube.errors import ConfigurationError, ConnectionFailed
+from transom.kube.kubeconfig import choose_untrusted_context
 from transom.kube.transport import FOREIGN
 
 pytestmark = pytest.mark.server
@@ -160,7 +162,7 @@ async def test_server_is_believed_by_what_the_kubeconfig_says(tmp_path: Path, cl
 @pytest.mark.parametrize(
     ("cluster", "user", "message"),
     [
-        ({}, {"client-certificate-data": "aHVudGVyMg=="}, "there is no client-key"),
+        ({}, {"client-certificate-data": "aHVudGVyMg=="}, "no client-key is set"),
         ({}, {"client-certificate-data": "aHVudGVyMg==", "client-key-data": "aHVudGVyMg=="}, "cannot be read"),
         ({"certificate-authority-data": "aHVudGVyMg=="}, {}, "cannot be read"),
         ({"proxy-url": "socks5://me:hunter2@proxy.x:1080"}, {}, "the proxy has no usable URL"),
@@ -206,7 +208,7 @@ async def test_proxy_by_tls_is_believed_by_the_system_and_the_server_behind_it_i
 
         async def reaches(cluster: dict[str, Any]) -> None:
             config = kubeconfig(cluster | {"server": f"https://127.0.0.1:{port}"}, {"token": "hunter2"})
-            await asks(connect_foreign(choose_foreign(config, "here"), way))
+            await asks(connect_foreign(choose_untrusted_context(config, "here"), way, ANY_NETWORK))
 
         own = data(tmp_path, "certificate-authority")
         with pytest.raises(ConnectionFailed, match="certificate verify failed"):

@@ -23,7 +23,11 @@ QUICK = ReflectorPace(backoff=Backoff(0.05, 0.4), absent=Backoff(0.1, 0.4), watc
 
 def clusters(*versions: str) -> list[dict[str, Any]]:
     """The definition of Cluster, which serves these versions and keeps the last."""
-    return [one for one in cluster_api.definitions(versions, versions[-1]) if one["metadata"]["name"] == NAME]
+    return [
+        definition
+        for definition in cluster_api.read_definitions(versions, versions[-1])
+        if definition["metadata"]["name"] == NAME
+    ]
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ async def test_an_upgrade_in_place_changes_the_version_and_loses_no_object(plain
     following = asyncio.create_task(reflector.run())
 
     async def follows(version: str) -> None:
-        await until(lambda: any(held.api_version.endswith(f"/{version}") for held in store.snapshot()))
+        await until(lambda: any(held.api_version.endswith(f"/{version}") for held in store.take_snapshot()))
 
     await reflector.synced.wait()
     assert not reflector.present

@@ -21,7 +21,7 @@ def network() -> Iterator[Network]:
 @pytest.fixture
 def machine(network: Network) -> Iterator[Machine]:
     """A machine that was booted just now, with its two recorder services."""
-    with Machine(place=network.place()) as machine:
+    with Machine(place=network.add_place()) as machine:
         machine.boot()
         yield machine
 
@@ -29,7 +29,7 @@ def machine(network: Network) -> Iterator[Machine]:
 @pytest.fixture
 def containerd_machine(network: Network) -> Iterator[Machine]:
     """The same with containerd."""
-    with Machine(place=network.place(), containerd=True) as machine:
+    with Machine(place=network.add_place(), containerd=True) as machine:
         machine.boot()
         machine.wait_for("containerd", "RUNNING")
         yield machine

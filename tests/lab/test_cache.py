@@ -39,7 +39,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def building() -> subprocess.Popen[bytes]:
-    code = "from lab import build; print(build.program(build.CURL))"
+    code = "from lab import build; print(build.build_program(build.CURL))"
     return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -63,7 +63,7 @@ async def test_a_killed_build_leaves_nothing(place: Path):
     killed.communicate()
     assert [name[:6] for name in made(place)] == [".curl-"]
     longer.unlink()
-    file = build.program(build.CURL)
+    file = build.build_program(build.CURL)
     assert file.read_text() == "whole"
     assert made(place) == [file.parent.name]
     await until(lambda: not alive(child))
@@ -81,7 +81,7 @@ async def test_two_at_once_build_once_and_say_so(place: Path):
         assert part, said
         said += part
     os.kill(child, signal.SIGKILL)
-    results = [one.communicate()[0] for one in (first, second)]
+    results = [item.communicate()[0] for item in (first, second)]
     assert results[0] == results[1] != b""
     assert Path(results[0].decode().strip()).read_text() == "whole"
     assert (place / "runs").read_text() == "run\n"
@@ -90,16 +90,16 @@ async def test_two_at_once_build_once_and_say_so(place: Path):
 def test_a_failed_build_leaves_nothing(place: Path):
     (place / "broken").touch()
     with pytest.raises(GoError, match=r"go build \. failed:\nno space left"):
-        build.program(build.CURL)
+        build.build_program(build.CURL)
     assert made(place) == []
 
 
 def test_what_others_make_is_let_alone(place: Path):
-    others = [cache.directory() / name for name in (".curl-more-abcdefgh", ".recorder-abcdefgh", "curl-0123456789abcdef")]
+    others = [cache.get_directory() / name for name in (".curl-more-abcdefgh", ".recorder-abcdefgh", "curl-0123456789abcdef")]
     for other in others:
         other.mkdir()
-    half_made = cache.directory() / ".curl-abcdefgh"
+    half_made = cache.get_directory() / ".curl-abcdefgh"
     half_made.mkdir()
-    build.program(build.CURL)
+    build.build_program(build.CURL)
     assert [other.exists() for other in others] == [True] * 3
     assert not half_made.exists()

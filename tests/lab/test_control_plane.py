@@ -19,14 +19,14 @@ PLACE = "put-back"
 
 
 def test_what_was_made_is_gone_and_what_was_changed_as_before(control_plane: ControlPlane) -> None:
-    paths = NAMESPACES.path(None, PLACE), SECRETS.path(PLACE, "credentials"), EGRESS_PROXIES.path(None, PLACE)
-    kept = SECRETS.path("default", PLACE)
+    paths = NAMESPACES.build_path(None, PLACE), SECRETS.build_path(PLACE, "credentials"), EGRESS_PROXIES.build_path(None, PLACE)
+    kept = SECRETS.build_path("default", PLACE)
     secret = {"apiVersion": "v1", "kind": "Secret"}
     kind = definition("example.com", "v1", "Leftover", "leftovers")
     egress = {"apiVersion": EGRESS_PROXIES.api_version, "kind": EGRESS_PROXIES.kind}
     control_plane.apply([secret | {"metadata": {"name": PLACE, "namespace": "default"}, "stringData": {"a": "before"}}])
     before = json.loads(control_plane.request("GET", kept))
-    found = control_plane.revision()
+    found = control_plane.read_revision()
     control_plane.apply(
         [
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE}},
@@ -38,7 +38,7 @@ def test_what_was_made_is_gone_and_what_was_changed_as_before(control_plane: Con
     control_plane.define([kind])
     leftover = {"apiVersion": "example.com/v1", "kind": "Leftover"}
     control_plane.apply([leftover | {"metadata": {"name": PLACE, "finalizers": ["example.com/stays"]}}])
-    control_plane.put_back(found)
+    control_plane.restore(found)
     for path in (*paths, f"{DEFINITIONS}/{kind['metadata']['name']}", "/apis/example.com/v1"):
         with pytest.raises(urllib.error.HTTPError, match="404"):
             control_plane.request("GET", path)
@@ -49,12 +49,12 @@ def test_what_was_made_is_gone_and_what_was_changed_as_before(control_plane: Con
 
 def test_a_moment_within_a_line_that_is_being_written(control_plane: ControlPlane) -> None:
     control_plane.request("GET", "/version?of=before")
-    began = control_plane.moment()
+    began = control_plane.get_moment()
     # the file grows in parts: a moment can find the first half of a line
     within = Moment(datetime.now(UTC), began.size - 10)
     control_plane.request("GET", "/version?of=after")
     for moment in began, within:
-        found = [one["requestURI"] for one in control_plane.audit(moment)]
+        found = [item["requestURI"] for item in control_plane.read_audit(moment)]
         assert "/version?of=after" in found and "/version?of=before" not in found
 
 
@@ -67,7 +67,7 @@ def test_a_kubectl_that_waits_ends_with_its_control_plane(tmp_path: Path) -> Non
         context = {"name": "silent", "context": {"cluster": "silent", "user": "somebody"}}
         known = {"clusters": [cluster], "users": [user], "contexts": [context], "current-context": "silent"}
         plane.kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **known}))
-        asked = threads.submit(plane.kubectl, "get", "pods")
+        asked = threads.submit(plane.run_kubectl, "get", "pods")
         connection, _ = silent.accept()
         with connection:
             assert not asked.done()

@@ -7,17 +7,18 @@ from lab.egress import Egress as Proxy
 from lab.machine import Machine
 from tests.support.waiting import until
 
-from transom.apply.target import Target, one_pass
+from transom.apply.host_pass import HostPass
+from transom.apply.target import Target
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassSettings
+from transom.hosts.passes.base_pass import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
-from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
-from transom.windows.nodes.fetch import FetchResult, judge
+from transom.windows.nodes.fetch import FetchResult, build_fetch_result
+from transom.windows.nodes.windows_instance import WindowsInstance, WindowsInstanceSpec
 
 pytestmark = pytest.mark.lab
 
@@ -36,14 +37,14 @@ async def applied(machine: Machine, proxy: str, endpoint: str, bundle: str = "")
         readiness_endpoints=(endpoint,),
     )
     target = Target(instance, egress, Secret(machine.ssh.key.read_text()))
-    found = await one_pass(target, NoHostKeys(), PassSettings(Owner("test@lab", "pid 1")))
+    found = await HostPass(NoHostKeys(), PassSettings(Owner("test@lab", "pid 1"))).run(target)
     assert found.error is None
     assert found.begun
-    return judge(egress, found.fetched)
+    return build_fetch_result(egress, found.fetched)
 
 
 async def test_the_host_says_which_hop_fails(machine: Machine, closed_egress: Proxy) -> None:
-    registry = closed_egress.image("none").partition("/")[0]
+    registry = closed_egress.format_image("none").partition("/")[0]
     endpoint, url = f"https://{registry}/v2/", closed_egress.url_with_credentials
     wrong = url.replace(urllib.parse.quote("hunter2"), "hunter2-no", 1)
     steps = [
@@ -52,9 +53,9 @@ async def test_the_host_says_which_hop_fails(machine: Machine, closed_egress: Pr
         (url, endpoint, "", "TLSFailed"),
         (url, endpoint, closed_egress.certificate, "Fetched"),
     ]
-    for proxy, asked, bundle, reason in steps:
-        found = await applied(machine, proxy, asked, bundle)
+    for proxy, item, bundle, reason in steps:
+        found = await applied(machine, proxy, item, bundle)
         assert found.reason == reason, found
         assert "hunter2" not in found.message
     # squid writes a line once the answer has been sent
-    await until(lambda: closed_egress.requests()[-1].user == "alice")
+    await until(lambda: closed_egress.list_requests()[-1].user == "alice")

@@ -6,14 +6,15 @@ import msgspec
 import pytest
 from lab.egress import Egress
 from lab.machine import Machine
-from lab.trust import trusted, untrusted
+from lab.trust import render_distrust, render_trust
 from tests.capi.first_boot import boot
 from tests.support.waiting import until
 
-from transom.apply.target import Target, converging, one_pass
+from transom.apply.host_pass import HostPass, build_convergence
+from transom.apply.target import Target
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassSettings
-from transom.hosts.passes.converge import taken
+from transom.hosts.passes.base_pass import PassSettings
+from transom.hosts.passes.converge import read_adopted_state
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy import settings
 from transom.proxy.finding import Place
@@ -21,7 +22,7 @@ from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.trust import parse_bundle
 from transom.windows.host.queries import ENVIRONMENT, STORES
-from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes.windows_instance import WindowsInstance, WindowsInstanceSpec
 
 pytestmark = pytest.mark.lab
 NO_NAME, NO_PASSWORD, NO_CA = "no such host", "Proxy Authentication Required", "certificate signed by unknown authority"
@@ -39,28 +40,28 @@ def proxy(machine: Machine, url: str) -> None:
 
 
 async def test_proxy_and_ca_count_from_the_next_start_of_the_service(containerd_machine: Machine, egress: Egress) -> None:
-    machine, image = containerd_machine, egress.image("none")
+    machine, image = containerd_machine, egress.format_image("none")
     assert NO_NAME in pull(machine, image)
     machine.set_service_environment("containerd", [f"HTTPS_PROXY={egress.url}"])
     assert NO_NAME in pull(machine, image)
     machine.restart("containerd")
     assert NO_CA in pull(machine, image)
-    machine.import_text(trusted(egress.certificate))
+    machine.import_text(render_trust(egress.certificate))
     assert NO_CA in pull(machine, image)
     machine.restart("containerd")
     assert pull(machine, image) == ""
     # squid writes a line once the answer has been sent
-    await until(lambda: {request.method for request in egress.requests()} == {"CONNECT", "HEAD", "GET"})
+    await until(lambda: {request.method for request in egress.list_requests()} == {"CONNECT", "HEAD", "GET"})
     before = egress.certificate
     after = egress.rotate()
     assert before != after
     assert NO_CA in pull(machine, image)
-    machine.import_text(f"{trusted(after)}\n\n{untrusted(before)}")
+    machine.import_text(f"{render_trust(after)}\n\n{render_distrust(before)}")
     machine.restart("containerd")
     assert pull(machine, image) == ""
-    layered = machine.run(r"C:\lab\ctr.exe", "images", "pull", "--all-platforms", egress.image("1"))
+    layered = machine.run(r"C:\lab\ctr.exe", "images", "pull", "--all-platforms", egress.format_image("1"))
     assert layered.returncode == 0
-    machine.import_text(untrusted(after))
+    machine.import_text(render_distrust(after))
     machine.restart("containerd")
     assert NO_CA in pull(machine, image)
     proxy(machine, "")
@@ -68,13 +69,13 @@ async def test_proxy_and_ca_count_from_the_next_start_of_the_service(containerd_
 
 
 def test_a_proxy_with_a_password_of_special_characters(containerd_machine: Machine, closed_egress: Egress) -> None:
-    machine, image = containerd_machine, closed_egress.image("none")
-    machine.import_text(trusted(closed_egress.certificate))
+    machine, image = containerd_machine, closed_egress.format_image("none")
+    machine.import_text(render_trust(closed_egress.certificate))
     proxy(machine, closed_egress.url)
     assert NO_PASSWORD in pull(machine, image)
     proxy(machine, closed_egress.url_with_credentials)
     assert pull(machine, image) == ""
-    users = {request.user for request in closed_egress.requests() if request.status.endswith("/200")}
+    users = {request.user for request in closed_egress.list_requests() if request.status.endswith("/200")}
     assert users == {"alice"}
 
 
@@ -83,17 +84,17 @@ async def test_what_it_has_booted_with_is_not_used_once_it_is_removed(containerd
 
     The same machine is then taken over from another operator that has set them.
     """
-    machine, image = containerd_machine, egress.image("none")
+    machine, image = containerd_machine, egress.format_image("none")
     ssh, place, url = machine.ssh, machine.place, Secret(egress.url)
     spec = WindowsInstanceSpec(place.address, place.port, ssh.user, host_key=ssh.host_key)
     instance = WindowsInstance(Meta("win", "transom-system"), Place("", "WindowsInstance/win"), spec)
     windows = WindowsSettings(environment_scope="Both", services=("containerd",))
     trust = parse_bundle(egress.certificate).certificates
     proxied = settings.Egress(url, url, "localhost", trust, windows)
-    work = converging(NoHostKeys(), PassSettings(Owner("tests", "boots")), dry_run=False)
+    host_pass = HostPass(NoHostKeys(), PassSettings(Owner("tests", "boots")))
 
     async def applied(wanted: settings.Egress) -> str:
-        report = await work(Target(instance, wanted, Secret(ssh.key.read_text())))
+        report = await host_pass.report(Target(instance, wanted, Secret(ssh.key.read_text())))
         assert report.error is None
         return report.result
 
@@ -101,7 +102,7 @@ async def test_what_it_has_booted_with_is_not_used_once_it_is_removed(containerd
         return "Environment" in machine.export(r"HKLM\SYSTEM\CurrentControlSet\Services\containerd")
 
     async def booted() -> None:
-        await asyncio.to_thread(machine.reboot)
+        await asyncio.to_thread(machine.restart_machine)
         await asyncio.to_thread(machine.wait_for, "containerd", "RUNNING")
 
     assert await applied(proxied) == "changed"
@@ -118,14 +119,14 @@ async def test_what_it_has_booted_with_is_not_used_once_it_is_removed(containerd
     # another operator sets the same for the machine, imports the CA, and boots: taken over, containerd runs on
     services = msgspec.structs.replace(proxied, windows=WindowsSettings(services=("containerd",)))
     values = "\n".join(f'"{name}"="{value}"' for name, value in services.variables.items())
-    machine.import_text(f"[{ENVIRONMENT}]\n{values}\n\n{trusted(egress.certificate)}")
-    machine.path(r"C:\k").mkdir()
-    (machine.path(r"C:\k") / "imported-certs.pem").write_text(egress.certificate)
+    machine.import_text(f"[{ENVIRONMENT}]\n{values}\n\n{render_trust(egress.certificate)}")
+    machine.find_path(r"C:\k").mkdir()
+    (machine.find_path(r"C:\k") / "imported-certs.pem").write_text(egress.certificate)
     await booted()
     assert pull(machine, image) == ""
     target, made = Target(instance, services, Secret(ssh.key.read_text())), PassSettings(Owner("tests", "takes over"))
-    left = await taken(target.access, NoHostKeys(), made)
-    found = await one_pass(target, NoHostKeys(), made, taken=left)
+    left = await read_adopted_state(target.access, NoHostKeys(), made)
+    found = await build_convergence(target, made, adopted=left).run(target.access, NoHostKeys())
     assert (found.error, found.result, found.restarted) == (None, "changed", ())
     assert own_items()
     assert pull(machine, image) == ""
@@ -139,7 +140,7 @@ async def test_what_it_has_booted_with_is_not_used_once_it_is_removed(containerd
 
 def test_a_worker_of_cluster_api_pulls_its_first_image(containerd_machine: Machine, closed_egress: Egress) -> None:
     """Nothing but the commands of its user data has been run on the machine."""
-    machine, image, url = containerd_machine, closed_egress.image("none"), Secret(closed_egress.url_with_credentials)
+    machine, image, url = containerd_machine, closed_egress.format_image("none"), Secret(closed_egress.url_with_credentials)
     assert NO_NAME in pull(machine, image)
     trust = parse_bundle(closed_egress.certificate).certificates
     boot(machine, settings.Egress(http_proxy=url, https_proxy=url, no_proxy="localhost", trust=trust))

@@ -22,7 +22,7 @@ async def test_paths_have_a_drive_a_slash_or_none_and_any_case(machine: Machine)
         assert await sftp.exists("/C:/programdata/TEST/A.TXT")
         assert await sftp.realpath(".") == "/C:/Users/Administrator"
         assert await sftp.realpath("c:/Windows/../ProgramData") == "/C:/ProgramData"
-        assert (machine.path(r"C:\programdata\test\a.txt")).read_text() == "one"
+        assert (machine.find_path(r"C:\programdata\test\a.txt")).read_text() == "one"
         assert not await sftp.exists("D:/")
         assert not await sftp.exists("C:/../../etc/passwd")
         assert not await sftp.exists("/etc/passwd")
@@ -48,7 +48,7 @@ async def test_a_file_that_a_process_has_open_cannot_be_replaced(machine: Machin
         await sftp.mkdir(BASE)
         await put(sftp, f"{BASE}/other", "other")
         holder = await connection.create_process(r"cmd.exe /c ping -n 1000 127.0.0.1 > C:\ProgramData\test\held.txt")
-        while not (machine.path(r"C:\ProgramData\test\held.txt")).exists():
+        while not (machine.find_path(r"C:\ProgramData\test\held.txt")).exists():
             pass
         with pytest.raises(asyncssh.SFTPFailure):
             await put(sftp, f"{BASE}/held.txt", "mine")
@@ -90,7 +90,7 @@ async def test_a_script_that_runs_can_be_replaced(machine: Machine) -> None:
         await sftp.mkdir(BASE)
         await put(sftp, f"{BASE}/job.cmd", "@echo on> C:\\ProgramData\\test\\on\r\n@ping -n 1000 127.0.0.1 > nul\r\n")
         await connection.create_process(r"cmd.exe /d /c C:\ProgramData\test\job.cmd")
-        while not (machine.path(r"C:\ProgramData\test\on")).exists():
+        while not (machine.find_path(r"C:\ProgramData\test\on")).exists():
             pass
         await put(sftp, f"{BASE}/job.cmd", "@rem")
 

@@ -10,7 +10,7 @@ import asyncssh
 import pytest
 from lab.machine import Machine
 from lab.network import Network
-from lab.sshd.journal import traffic
+from lab.sshd.journal import sum_traffic
 from tests.lab.client import connect
 from tests.support.repository import ROOT
 from tests.support.waiting import until
@@ -39,7 +39,7 @@ async def test_standard_input_reaches_the_command(machine: Machine) -> None:
 
 @pytest.mark.parametrize(("command", "code"), [(r"cmd.exe /d /c ver", 0), (r"cmd.exe /d /c ver & ver", 1), ('echo "x"', 1)])
 async def test_powershell_as_the_default_shell(network: Network, command: str, code: int) -> None:
-    with Machine(place=network.place(), shell="powershell") as machine:
+    with Machine(place=network.add_place(), shell="powershell") as machine:
         machine.boot()
         async with connect(machine) as connection:
             assert (await connection.run(command)).exit_status == code
@@ -77,8 +77,8 @@ async def test_a_dropped_connection_ends_what_it_started_but_no_service(machine:
     await until(lambda: _running(machine, "ping"))
     connection.abort()
     await until(lambda: not _running(machine, "ping"))
-    assert machine.state("recorder-a") == "RUNNING"
-    assert len(machine.starts("recorder-a")) == 2
+    assert machine.read_state("recorder-a") == "RUNNING"
+    assert len(machine.list_starts("recorder-a")) == 2
 
 
 async def test_what_a_command_leaves_behind_ends_with_it(machine: Machine) -> None:
@@ -104,9 +104,11 @@ async def test_connections_channels_requests_and_bytes_are_counted(machine: Mach
         await connection.run(r"cmd.exe /d /c ver")
         async with connection.start_sftp_client() as sftp, sftp.open("C:/ProgramData/x.txt", "wb") as file:
             await file.write(b"x" * 10_000)
-    entries = [entry for entry in machine.ssh.entries() if entry.event == "login"]
-    await until(lambda: any(e.event == "disconnect" and e.connection == entries[0].connection for e in machine.ssh.entries()))
-    seen = traffic(machine.ssh.entries())
+    entries = [entry for entry in machine.ssh.read_entries() if entry.event == "login"]
+    await until(
+        lambda: any(e.event == "disconnect" and e.connection == entries[0].connection for e in machine.ssh.read_entries())
+    )
+    seen = sum_traffic(machine.ssh.read_entries())
     assert (seen.connections, seen.channels, seen.execs, seen.sftp_sessions) == (1, 2, 1, 1)
     assert seen.commands == (r"cmd.exe /d /c ver",)
     assert seen.sftp_requests == 3
@@ -116,10 +118,10 @@ async def test_connections_channels_requests_and_bytes_are_counted(machine: Mach
 
 async def test_a_host_can_hang(machine: Machine) -> None:
     async with connect(machine) as connection:
-        machine.ssh.freeze()
+        machine.ssh.suspend()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(connection.run("cmd.exe /d /c ver"), 0.5)
-        machine.ssh.thaw()
+        machine.ssh.resume()
         assert (await connection.run("cmd.exe /d /c ver")).exit_status == 0
 
 
@@ -133,12 +135,12 @@ async def test_a_machine_ends_with_the_process_that_operates_it() -> None:
         name, _, value = operator.stdout.readline().strip().partition("   ")
         lines[name] = value.strip()
     prefix = Path(lines["drive C"]).parent
-    assert wine.processes(prefix)
+    assert wine.list_processes(prefix)
     operator.send_signal(signal.SIGKILL)
     operator.wait()
-    await until(lambda: not wine.processes(prefix))
+    await until(lambda: not wine.list_processes(prefix))
 
 
 def _running(machine: Machine, program: str) -> bool:
-    found = [Path(f"/proc/{pid}/cmdline") for pid in wine.processes(machine.prefix)]
+    found = [Path(f"/proc/{pid}/cmdline") for pid in wine.list_processes(machine.prefix)]
     return any(program.encode() in file.read_bytes() for file in found if file.exists())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from lab.machine import Machine, MachineError
 from lab.network import Network
-from lab.template import template
+from lab.template import build_template
 from tests.support.waiting import until
 
 from lab import build, wine
@@ -44,7 +44,7 @@ int wmain(void) { SERVICE_TABLE_ENTRYW table[] = {{L"ender", run}, {NULL, NULL}}
 
 
 def seen(machine: Machine, service: str, name: str) -> str | None:
-    return machine.starts(service)[-1].variable(name)
+    return machine.list_starts(service)[-1].get_variable(name)
 
 
 def test_a_service_sees_its_own_environment_from_its_next_start(machine: Machine) -> None:
@@ -55,7 +55,7 @@ def test_a_service_sees_its_own_environment_from_its_next_start(machine: Machine
     machine.set_service_environment("recorder-a", [])
     machine.restart("recorder-a")
     assert seen(machine, "recorder-a", "TRANSOM_TEST") is None
-    assert len(machine.starts("recorder-a")) == 3
+    assert len(machine.list_starts("recorder-a")) == 3
 
 
 def test_two_services_of_the_same_program_have_environments_of_their_own(machine: Machine) -> None:
@@ -69,7 +69,7 @@ def test_services_see_the_environment_of_the_machine_from_the_next_boot(machine:
     machine.set_environment("TRANSOM_TEST", "machine")
     machine.restart("recorder-a")
     assert seen(machine, "recorder-a", "TRANSOM_TEST") is None
-    machine.reboot()
+    machine.restart_machine()
     machine.wait_for("recorder-a", "RUNNING")
     assert seen(machine, "recorder-a", "TRANSOM_TEST") == "machine"
     machine.set_environment("TRANSOM_TEST", None)
@@ -80,7 +80,7 @@ def test_services_see_the_environment_of_the_machine_from_the_next_boot(machine:
 def test_the_environment_of_a_service_wins_over_that_of_the_machine(machine: Machine) -> None:
     machine.set_environment("TRANSOM_TEST", "machine")
     machine.set_service_environment("recorder-a", ["Transom_Test="])
-    machine.reboot()
+    machine.restart_machine()
     machine.wait_for("recorder-a", "RUNNING")
     machine.wait_for("recorder-b", "RUNNING")
     assert (seen(machine, "recorder-a", "TRANSOM_TEST"), seen(machine, "recorder-b", "TRANSOM_TEST")) == ("", "machine")
@@ -88,7 +88,7 @@ def test_the_environment_of_a_service_wins_over_that_of_the_machine(machine: Mac
 
 def test_nothing_of_the_linux_environment_reaches_a_service(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://leak.example:3128")
-    with Machine(place=network.place()) as machine:
+    with Machine(place=network.add_place()) as machine:
         machine.boot()
         machine.wait_for("recorder-a", "RUNNING")
         assert seen(machine, "recorder-a", "HTTPS_PROXY") is None
@@ -96,40 +96,40 @@ def test_nothing_of_the_linux_environment_reaches_a_service(network: Network, mo
 
 
 def test_each_boot_is_counted_also_after_a_power_cut(machine: Machine) -> None:
-    assert machine.boots() == 1
-    machine.reboot()
+    assert machine.read_boot_count() == 1
+    machine.restart_machine()
     machine.cut_power()
-    assert wine.processes(machine.prefix) == []
+    assert wine.list_processes(machine.prefix) == []
     machine.boot()
-    assert machine.boots() >= 2
+    assert machine.read_boot_count() >= 2
     machine.wait_for("recorder-b", "RUNNING")
 
 
 def test_the_registry_survives_power_off(machine: Machine) -> None:
     machine.import_text('[HKEY_LOCAL_MACHINE\\SOFTWARE\\TransomTest]\n"a"="ä €"')
-    machine.reboot()
+    machine.restart_machine()
     assert '"a"="ä €"' in machine.export(r"HKLM\SOFTWARE\TransomTest")
     assert machine.export(r"HKLM\SOFTWARE\NotThere") == ""
 
 
 def test_a_machine_is_apart_from_others_and_from_its_template(machine: Machine, network: Network) -> None:
-    registry = template() / "system.reg"
+    registry = build_template() / "system.reg"
     before = hashlib.sha256(registry.read_bytes()).digest()
-    with Machine(place=network.place()) as other:
+    with Machine(place=network.add_place()) as other:
         other.boot()
         other.import_text('[HKEY_LOCAL_MACHINE\\SOFTWARE\\TransomTest]\n"a"="other"')
         directory = other.directory
     assert not directory.exists()
-    assert wine.processes(directory / "prefix") == []
+    assert wine.list_processes(directory / "prefix") == []
     assert machine.export(r"HKLM\SOFTWARE\TransomTest") == ""
-    assert machine.state("recorder-a") == "RUNNING"
+    assert machine.read_state("recorder-a") == "RUNNING"
     assert hashlib.sha256(registry.read_bytes()).digest() == before
 
 
 def test_a_stopped_service_has_said_so(machine: Machine) -> None:
     machine.stop("recorder-b")
-    assert [event.event for event in machine.recorded("recorder-b")] == ["start", "stop"]
-    assert machine.state("no-such-service") == ""
+    assert [event.event for event in machine.read_recorded("recorder-b")] == ["start", "stop"]
+    assert machine.read_state("no-such-service") == ""
 
 
 def test_a_service_whose_process_ends_while_it_stops_has_stopped(machine: Machine, tmp_path: Path) -> None:
@@ -143,7 +143,9 @@ def test_a_service_whose_process_ends_while_it_stops_has_stopped(machine: Machin
 
 def test_a_service_whose_process_ends_unasked_has_stopped_and_starts_again(machine: Machine) -> None:
     machine.start("recorder-a")
-    (process,) = [pid for pid in wine.processes(machine.prefix) if b"recorder-a" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    (process,) = [
+        pid for pid in wine.list_processes(machine.prefix) if b"recorder-a" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
     os.kill(process, signal.SIGKILL)
     machine.wait_for("recorder-a", "STOPPED")
     machine.start("recorder-a")
@@ -151,20 +153,20 @@ def test_a_service_whose_process_ends_unasked_has_stopped_and_starts_again(machi
 
 def test_a_machine_that_does_not_boot_says_what_was_seen_and_keeps_no_other_from_booting() -> None:
     with Machine("broken") as machine:
-        machine.path(r"C:\lab\boot.exe").unlink()
+        machine.find_path(r"C:\lab\boot.exe").unlink()
         with pytest.raises(MachineError, match=r"boot\.exe ended with [1-9]\d* after \d+ s; it said b''"):
             machine.boot()
-        assert wine.processes(machine.prefix) == []
+        assert wine.list_processes(machine.prefix) == []
 
 
 async def test_a_process_whose_first_thread_has_ended_is_seen_and_killed(tmp_path: Path) -> None:
     """As of a program that hangs in Wine at its end."""
     ends = "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(600,)).start()"
     command = [sys.executable, "-c", f"{ends}; ctypes.CDLL(None).pthread_exit(None)"]
-    with subprocess.Popen(command, env=wine.environment(tmp_path)) as process:
+    with subprocess.Popen(command, env=wine.build_environment(tmp_path)) as process:
         try:
             await until(lambda: "State:\tZ" in Path(f"/proc/{process.pid}/status").read_text())
-            assert wine.processes(tmp_path) == [process.pid]
+            assert wine.list_processes(tmp_path) == [process.pid]
             wine.kill(tmp_path)
             assert process.wait(60) == -signal.SIGKILL
         finally:
@@ -175,7 +177,7 @@ async def test_a_scanner_keeps_what_a_program_wrote_from_being_renamed_and_not_f
     machine.scan(3600)
     machine.run("cmd", "/d", "/c", r"mkdir C:\scanned")
     machine.run("cmd", "/d", "/c", r"echo a>C:\scanned\f")
-    file = machine.path(r"C:\scanned\f")
+    file = machine.find_path(r"C:\scanned\f")
     await until(lambda: held(machine, file))
     machine.run("cmd", "/d", "/c", r"ren C:\scanned\f g & del C:\scanned\f")
     assert file.exists()
@@ -187,7 +189,7 @@ async def test_a_scanner_keeps_what_a_program_wrote_from_being_renamed_and_not_f
 def held(machine: Machine, file: Path) -> bool:
     """Whether a process of the machine has the file open."""
     found = False
-    for pid in wine.processes(machine.prefix):
+    for pid in wine.list_processes(machine.prefix):
         with suppress(OSError):
-            found |= any(one.readlink() == file.resolve() for one in Path(f"/proc/{pid}/fd").iterdir())
+            found |= any(path.readlink() == file.resolve() for path in Path(f"/proc/{pid}/fd").iterdir())
     return found

@@ -23,10 +23,10 @@ from tests.support.management.manifests import base, cluster, egress_proxy, rend
 from tests.support.waiting import until
 
 from lab import kubernetes, systemd
-from transom.capi.machine_files import ENV_FILE, READ_ENV
-from transom.kube import NotFound
+from transom.capi.bootstrap.machine_files import ENV_FILE, READ_ENV
 from transom.kube.client import Client
 from transom.kube.connection import connect
+from transom.kube.errors import NotFound
 
 pytestmark = pytest.mark.lab
 ENDPOINT = "api.prod.example"
@@ -60,7 +60,7 @@ class Squid:
         asyncio.run(until(lambda: self._answers(place)))
 
     def _answers(self, place: Place) -> bool:
-        assert not self._process.ended(), self._process.log.read_text()
+        assert not self._process.has_ended(), self._process.log.read_text()
         try:
             socket.create_connection((place.address, 3128), 5).close()
         except OSError:
@@ -85,8 +85,8 @@ class Cluster:
     """Two control plane machines and a proxy, and the settings that Transom makes for them."""
 
     def __init__(self, network: Network, directory: Path) -> None:
-        self.first, self.second = (LinuxMachine(f"cp-{n}", network.place(), directory / f"cp-{n}") for n in (1, 2))
-        self.squid = Squid(network.place())
+        self.first, self.second = (LinuxMachine(f"cp-{n}", network.add_place(), directory / f"cp-{n}") for n in (1, 2))
+        self.squid = Squid(network.add_place())
         self.network = f"{network.address.rpartition('.')[0]}.0/24"
         # without it the cluster's list has no item for its machines
         self.without, self.given = self._settings(), self._settings(self.network)
@@ -106,7 +106,7 @@ class Cluster:
         machine.run("sh", "-c", f'{READ_ENV}\nexec kubeadm "$@"', "sh", *words)
 
     def kubelet_environment(self) -> dict[str, str]:
-        return systemd.environment("kubelet.service", self.given["containerdProxy"])
+        return systemd.read_environment("kubelet.service", self.given["containerdProxy"])
 
     def kubectl(self, *words: str, server: str = ENDPOINT + ":6443") -> str:
         return self.first.run("kubectl", ADMIN, f"--server=https://{server}", *words)
@@ -139,7 +139,7 @@ def _initialise(made: Cluster) -> None:
     whole = {
         "apiVersion": "kubeadm.k8s.io/v1beta4",
         "kind": "ClusterConfiguration",
-        "kubernetesVersion": kubernetes.version(),
+        "kubernetesVersion": kubernetes.read_version(),
         "controlPlaneEndpoint": f"{ENDPOINT}:6443",
         "encryptionAlgorithm": "ECDSA-P256",
         "networking": {"serviceSubnet": "10.96.0.0/16"},
@@ -161,8 +161,8 @@ def _prepare_second(made: Cluster) -> None:
     first, second = made.first, made.second
     files = [f"/etc/kubernetes/pki/{name}.{suffix}" for name in AUTHORITIES for suffix in ("crt", "key")]
     for path in (*files, *(f"/etc/kubernetes/pki/sa.{suffix}" for suffix in ("pub", "key")), ADMIN.partition("=")[2]):
-        second.root.put(path, first.root.file(path).read_bytes(), 0o600)
-    second.root.put(CONFIG, first.root.file(CONFIG).read_bytes().replace(b"cp-1", b"cp-2"))
+        second.root.put(path, first.root.get_host_path(path).read_bytes(), 0o600)
+    second.root.put(CONFIG, first.root.get_host_path(CONFIG).read_bytes().replace(b"cp-1", b"cp-2"))
     made.kubeadm(second, "init", "phase", "kubeconfig", "kubelet", f"--config={CONFIG}")
     local = {"advertiseAddress": second.place.address, "bindPort": 6443}
     joining = configuration(
@@ -191,7 +191,7 @@ def _wait(machine: LinuxMachine, ask: Callable[[], str]) -> str:
     try:
         found: str = asyncio.run(until(answer, WAIT, every=1))
     except AssertionError as error:
-        raise AssertionError(f"{error}\n{machine.logs()}") from None
+        raise AssertionError(f"{error}\n{machine.read_logs()}") from None
     return found
 
 
@@ -204,8 +204,8 @@ def joined(prod: Cluster) -> list[str]:
 
 
 def test_static_pods_have_the_list_that_transom_made(prod: Cluster) -> None:
-    (container,) = prod.first.static_pod("kube-apiserver")["spec"]["containers"]
-    found = {one["name"]: one["value"] for one in container["env"]}
+    (container,) = prod.first.read_static_pod("kube-apiserver")["spec"]["containers"]
+    found = {item["name"]: item["value"] for item in container["env"]}
     assert (found["HTTPS_PROXY"], found["NO_PROXY"].endswith(f"localhost,{prod.network}")) == (prod.squid.url, True)
     # a machine has no way but to its network
     assert prod.first.run("ip", "route").split()[0] == prod.network
@@ -219,7 +219,7 @@ def test_etcd_of_a_second_machine_is_not_reached_without_the_machines_addresses(
 
 
 def test_etcd_of_a_second_machine_joins(prod: Cluster, joined: list[str]) -> None:
-    assert (second := prod.second.static_pod("etcd")["spec"]["containers"][0]).get("env") is None
+    assert (second := prod.second.read_static_pod("etcd")["spec"]["containers"][0]).get("env") is None
     assert f"cp-1=https://{prod.first.place.address}:2380" in str(second["command"])
     pod = ("-n", "kube-system", "exec", "etcd-cp-2", "--")
     assert '"health":"true"' in _wait(prod.second, lambda: prod.kubectl(*pod, "python3", "-c", HEALTH))
@@ -239,8 +239,8 @@ def test_logs_and_exec_of_another_machines_pod_work(prod: Cluster, joined: list[
     assert not prod.squid.asked(kubelet)
 
     # the same API server with the list that lacks the machines' addresses
-    (container,) = prod.first.static_pod("kube-apiserver")["spec"]["containers"]
-    environment = {one["name"]: one["value"].replace(f",{prod.network}", "") for one in container["env"]}
+    (container,) = prod.first.read_static_pod("kube-apiserver")["spec"]["containers"]
+    environment = {item["name"]: item["value"].replace(f",{prod.network}", "") for item in container["env"]}
     command = [word.replace("--secure-port=6443", "--secure-port=7443") for word in container["command"]]
     prod.first.start(*command, environment=environment)
     other = f"{prod.first.place.address}:7443"
@@ -254,10 +254,10 @@ def test_logs_and_exec_of_another_machines_pod_work(prod: Cluster, joined: list[
 
 async def _executed(prod: Cluster, *command: str, pod: str = "etcd-cp-2") -> tuple[int, str, str]:
     """By the client of Transom itself."""
-    config = yaml.safe_load(prod.first.root.file(ADMIN.partition("=")[2]).read_text())
+    config = yaml.safe_load(prod.first.root.get_host_path(ADMIN.partition("=")[2]).read_text())
     config["clusters"][0]["cluster"]["server"] = f"https://{prod.first.place.address}:6443"
     prod.first.root.put("/etc/kubernetes/outside.conf", yaml.safe_dump(config).encode(), 0o600)
-    connection = connect(str(prod.first.root.file("/etc/kubernetes/outside.conf")))
+    connection = connect(str(prod.first.root.get_host_path("/etc/kubernetes/outside.conf")))
     try:
         found = await Client(connection).execute("kube-system", pod, command)
     finally:

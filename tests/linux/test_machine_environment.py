@@ -8,9 +8,9 @@ import pytest
 from tests.support.management.manifests import RFC_LINE, USER, base, cluster, credentials, rendered
 
 from lab import systemd
-from transom.capi.kubeadm import Entries
-from transom.capi.machine_files import MACHINE_ENV, PROFILE, SET_MACHINE_ENV, linux_entries, runtime_of
-from transom.linux import shell_lines
+from transom.capi.bootstrap.kubeadm import Entries
+from transom.capi.bootstrap.machine_files import MACHINE_ENV, PROFILE, SET_MACHINE_ENV, build_linux_entries, find_runtime
+from transom.linux.drop_ins import render_shell_lines
 from transom.proxy.objects import LinuxSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
@@ -50,12 +50,12 @@ def read_by(root: Path) -> dict[str, dict[str, str]]:
     profile = (root / PROFILE.lstrip("/")).read_text().replace("/etc/transom", str(root / "etc/transom"))
     shells = {"profile": profile, "environment.d": f"set -a\n{generated}"}
     found = {name: _exported(text) for name, text in shells.items()}
-    return {"systemd": systemd.environment("x.service", unit)} | found
+    return {"systemd": systemd.read_environment("x.service", unit)} | found
 
 
 def _exported(text: str) -> dict[str, str]:
     done = subprocess.run(["sh", "-c", f"{text}\nenv -0"], env={"PATH": os.defpath}, capture_output=True, text=True, check=True)
-    pairs = (one.partition("=") for one in done.stdout.split("\0") if one)
+    pairs = (part.partition("=") for part in done.stdout.split("\0") if part)
     return {name: value for name, _, value in pairs if name in NAMES}
 
 
@@ -74,7 +74,7 @@ def apt(root: Path) -> str:
 def test_every_reader_has_exactly_the_values(egress: Egress, tmp_path: Path) -> None:
     both = LinuxSettings("Both")
     wanted = Egress(egress.http_proxy, egress.https_proxy, egress.no_proxy, linux=both)
-    machine(tmp_path, linux_entries("s", wanted), shell_lines(wanted).reveal())
+    machine(tmp_path, build_linux_entries("s", wanted), render_shell_lines(wanted).reveal())
     values = {name: value for name in NAMES if (value := wanted.variables.get(name.upper()))}
     assert read_by(tmp_path) == dict.fromkeys(("systemd", "profile", "environment.d"), values)
 
@@ -83,7 +83,9 @@ def test_every_reader_has_exactly_the_values(egress: Egress, tmp_path: Path) -> 
 def test_a_password_reaches_apt_and_root_alone(tmp_path: Path) -> None:
     settings = base(linux={"environmentScope": "Both"})
     secret = rendered(settings, credentials(PASSWORD), cluster())["Secret", "mycluster-systemd-proxy"]
-    entries = linux_entries("mycluster-systemd-proxy", Egress(https_proxy=Secret("http://p"), linux=LinuxSettings("Both")))
+    entries = build_linux_entries(
+        "mycluster-systemd-proxy", Egress(https_proxy=Secret("http://p"), linux=LinuxSettings("Both"))
+    )
     machine(tmp_path, entries, secret["shell"])
     url = f"http://{USER}:{ENCODED}@192.168.52.220:3128"
     assert read_by(tmp_path)["profile"]["HTTPS_PROXY"] == url
@@ -104,7 +106,7 @@ def test_a_password_reaches_apt_and_root_alone(tmp_path: Path) -> None:
 
 def test_dnf_is_told_of_a_proxy_without_a_password_once(tmp_path: Path) -> None:
     wanted = Egress(https_proxy=Secret("http://p.x:1"), no_proxy="svc", linux=LinuxSettings("Both"))
-    machine(tmp_path, linux_entries("s", wanted), shell_lines(wanted).reveal())
+    machine(tmp_path, build_linux_entries("s", wanted), render_shell_lines(wanted).reveal())
     script = tmp_path / SET_MACHINE_ENV.split()[1].lstrip("/")
     subprocess.run(["sh", script, tmp_path], check=True)
     assert (tmp_path / "etc/dnf/dnf.conf").read_text() == "[main]\nproxy=http://p.x:1\ngpgcheck=1\n"
@@ -112,7 +114,7 @@ def test_dnf_is_told_of_a_proxy_without_a_password_once(tmp_path: Path) -> None:
 
 def test_no_proxy_writes_nothing(tmp_path: Path) -> None:
     wanted = Egress(https_proxy=Secret("http://p.x:1"), linux=LinuxSettings("Both"))
-    machine(tmp_path, linux_entries("s", wanted), "")
+    machine(tmp_path, build_linux_entries("s", wanted), "")
     assert not (tmp_path / "etc/systemd/system.conf.d").exists()
     assert _exported((tmp_path / PROFILE.lstrip("/")).read_text().replace("/etc/transom", str(tmp_path / "etc/transom"))) == {}
 
@@ -129,7 +131,7 @@ def test_no_proxy_writes_nothing(tmp_path: Path) -> None:
 def test_the_runtime_that_the_template_names_has_the_drop_in(socket: str | None, services: list[str]) -> None:
     spec = {"joinConfiguration": {"nodeRegistration": {"criSocket": socket} if socket else {}}}
     more = Egress(https_proxy=Secret("http://p"), linux=LinuxSettings(services=("teleport", "kubelet")))
-    entries = linux_entries("s", more, runtime=runtime_of(spec))
+    entries = build_linux_entries("s", more, runtime=find_runtime(spec))
     wanted = [f"/etc/systemd/system/{service}.service.d/http-proxy.conf" for service in (*services, "teleport")]
     assert [file.path for file in entries.files] == wanted
     assert f"try-restart {services[0]} teleport" in entries.pre[-1]

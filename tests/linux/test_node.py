@@ -17,7 +17,7 @@ from tests.support.management.manifests import ENCODED, RFC_LINE, USER, base, cl
 from tests.support.waiting import until
 
 from lab import images, systemd
-from transom.linux import EMPTY_DROP_IN, drop_in
+from transom.linux.drop_ins import EMPTY_DROP_IN, render_drop_in
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 
@@ -31,18 +31,18 @@ def test_the_rfcs_drop_in_passes_debians_systemd_beside_debians_unit() -> None:
     text = rendered(base(), credentials(), cluster())["Secret", "mycluster-systemd-proxy"]["containerdProxy"]
     url = f"http://{USER}:{ENCODED}@192.168.52.220:3128"
     assert systemd.verify("containerd.service", text, DEBIANS_UNIT.read_text()) == ""
-    found = systemd.environment("containerd.service", text)
+    found = systemd.read_environment("containerd.service", text)
     wanted = dict(zip(NAMES, (url, url, RFC_LINE), strict=True))
     assert found == wanted | {name.lower(): value for name, value in wanted.items()}
     assert systemd.verify("kubelet.service", EMPTY_DROP_IN) == ""
-    assert systemd.environment("kubelet.service", EMPTY_DROP_IN) == {}
+    assert systemd.read_environment("kubelet.service", EMPTY_DROP_IN) == {}
 
 
 def test_a_drop_in_that_is_wrong_is_noticed() -> None:
     assert "Invalid syntax" in systemd.verify("containerd.service", '[Service]\nEnvironment="A=b\n')
-    assert systemd.environment("containerd.service", '[Service]\nEnvironment="A=50%%25"\n') == {"A": "50%25"}
+    assert systemd.read_environment("containerd.service", '[Service]\nEnvironment="A=50%%25"\n') == {"A": "50%25"}
     # what is not doubled is taken as a specifier
-    assert systemd.environment("containerd.service", '[Service]\nEnvironment="A=%n"\n') == {"A": "containerd.service"}
+    assert systemd.read_environment("containerd.service", '[Service]\nEnvironment="A=%n"\n') == {"A": "containerd.service"}
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -50,8 +50,8 @@ def test_a_drop_in_that_is_wrong_is_noticed() -> None:
     st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1).map(lambda text: f"http://u:{text}@p.example")
 )
 def test_systemd_gives_a_service_exactly_the_value(value: str) -> None:
-    text = drop_in(Egress(https_proxy=Secret(value))).reveal()
-    assert systemd.environment("containerd.service", text) == {"HTTPS_PROXY": value, "https_proxy": value}
+    text = render_drop_in(Egress(https_proxy=Secret(value))).reveal()
+    assert systemd.read_environment("containerd.service", text) == {"HTTPS_PROXY": value, "https_proxy": value}
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def _push(url: str, authority: Path, process: Process) -> None:
         try:
             images.push(url, authority)
         except OSError:
-            assert not process.ended(), process.log.read_text()
+            assert not process.has_ended(), process.log.read_text()
         else:
             return
 
@@ -93,35 +93,35 @@ async def test_containerd_pulls_through_the_proxy_and_directly_what_no_proxy_exe
     network: Network, direct_registry: tuple[str, str]
 ) -> None:
     address, direct_authority = direct_registry
-    place = network.place()
+    place = network.add_place()
     with Proxy(network, "alice", PASSWORD) as proxy:
         given = [base(httpProxy=proxy.url, httpsProxy=proxy.url, noProxy=f"{network.address}/32"), cluster()]
         secret = credentials(PASSWORD)
         secret["stringData"]["username"] = "alice"
         text = rendered(*given, secret)["Secret", "mycluster-systemd-proxy"]["containerdProxy"]
-        environment = systemd.environment("containerd.service", text)
+        environment = systemd.read_environment("containerd.service", text)
         assert environment["HTTPS_PROXY"] == proxy.url_with_credentials
-        direct, outside = f"{address}/x:linux", proxy.image("linux")
+        direct, outside = f"{address}/x:linux", proxy.format_image("linux")
 
         with Containerd(place, {}, proxy.certificate) as containerd:
             assert "dial tcp" in containerd.pull(outside)
         with Containerd(place, environment, direct_authority) as containerd:
             assert "certificate signed by unknown authority" in containerd.pull(outside)
-        before = len(proxy.requests())
+        before = len(proxy.list_requests())
         with Containerd(place, environment, proxy.certificate + direct_authority) as containerd:
-            assert containerd.environment()["HTTPS_PROXY"] == proxy.url_with_credentials
+            assert containerd.read_environment()["HTTPS_PROXY"] == proxy.url_with_credentials
             assert containerd.pull(outside) == ""
             assert containerd.pull(direct) == ""
             # squid writes a line once the answer has been sent
             await until(lambda: answered(proxy, before))
-            assert {request.user for request in answered(proxy, before)} == {"alice"}, proxy.requests()
-            assert address not in str(proxy.requests()[before:])
+            assert {request.user for request in answered(proxy, before)} == {"alice"}, proxy.list_requests()
+            assert address not in str(proxy.list_requests()[before:])
         without = {name: value for name, value in environment.items() if name.lower() != "no_proxy"}
         with Containerd(place, without, proxy.certificate + direct_authority) as containerd:
             containerd.pull(direct)
-        await until(lambda: address in str(proxy.requests()[before:]))
+        await until(lambda: address in str(proxy.list_requests()[before:]))
 
 
 def answered(proxy: Proxy, before: int) -> list[Request]:
     """What the proxy let through since so many requests."""
-    return [request for request in proxy.requests()[before:] if request.status.endswith("/200")]
+    return [request for request in proxy.list_requests()[before:] if request.status.endswith("/200")]

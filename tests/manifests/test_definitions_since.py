@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from lab import build, releases
-from transom.manifests.definitions import definitions
+from transom.manifests.definitions import build_crds
 
 pytestmark = pytest.mark.lab
 Definition = dict[str, Any]
@@ -26,7 +26,7 @@ validations:
 
 def narrowed(directory: Path, before: list[Definition], after: list[Definition]) -> set[str]:
     """What was removed or narrowed, as `definition field check`."""
-    names = [{one["metadata"]["name"] for one in some} for some in (before, after)]
+    names = [{item["metadata"]["name"] for item in some} for some in (before, after)]
     found = {f"{name} gone" for name in names[0] - names[1]}
     settings = directory / "crdify.yaml"
     settings.write_text(CONFIGURATION)
@@ -34,10 +34,10 @@ def narrowed(directory: Path, before: list[Definition], after: list[Definition])
         sides = []
         for number, some in enumerate((before, after)):
             file = directory / f"{number}.yaml"
-            (one,) = (one for one in some if one["metadata"]["name"] == name)
+            (one,) = (item for item in some if item["metadata"]["name"] == name)
             file.write_text(yaml.dump(without_sentences(one), Dumper=yaml.CSafeDumper))
             sides.append(f"file://{file}")
-        command = [build.program(build.CRDIFY), "--config", settings, "--output", "json", *sides]
+        command = [build.build_program(build.CRDIFY), "--config", settings, "--output", "json", *sides]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.stdout or done.returncode == 0, done.stderr
         found |= {f"{name} {finding}" for finding in findings(json.loads(done.stdout or "{}"))}
@@ -47,7 +47,7 @@ def narrowed(directory: Path, before: list[Definition], after: list[Definition])
 def without_sentences(value: Any) -> Any:
     """A definition without what rules say to people."""
     if isinstance(value, dict):
-        return {name: without_sentences(one) for name, one in value.items() if not (name == "message" and "rule" in value)}
+        return {name: without_sentences(item) for name, item in value.items() if not (name == "message" and "rule" in value)}
     return [*map(without_sentences, value)] if isinstance(value, list) else value
 
 
@@ -60,12 +60,12 @@ def findings(told: dict[str, Any]) -> Iterator[str]:
 
 
 def test_nothing_is_taken_back_since_the_last_release(tmp_path: Path) -> None:
-    before = list(yaml.load_all(releases.released().run("manifests", "--part", "crds"), yaml.CSafeLoader))
-    assert narrowed(tmp_path, before, definitions()) == set(releases.newest().narrowed)
+    before = list(yaml.load_all(releases.build_latest().run("manifests", "--part", "crds"), yaml.CSafeLoader))
+    assert narrowed(tmp_path, before, build_crds()) == set(releases.read_latest().narrowed)
 
 
 def test_what_is_taken_back_is_told_and_what_is_added_is_not(tmp_path: Path) -> None:
-    before = definitions()
+    before = build_crds()
     after = copy.deepcopy(before)
     whole = after[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     spec = whole["properties"]["spec"]
@@ -88,6 +88,6 @@ def test_what_is_taken_back_is_told_and_what_is_added_is_not(tmp_path: Path) -> 
     told = narrowed(tmp_path, before, after)
     wanted = ("pods existingFieldRemoval", "consumers[*] enum", "httpsProxy unhandled", "priority type", "networks unhandled")
     proxies = before[0]["metadata"]["name"]
-    assert {f"{name} gone", f"{proxies} ^.spec required", *(f"{proxies} ^.spec.{one}" for one in wanted)} <= told
-    beyond = {one for one in told if not one.startswith((f"{name} ", f"{proxies} ^.spec ", f"{proxies} ^.spec.pods"))}
-    assert beyond == {f"{proxies} ^.spec.{one}" for one in wanted[1:]}
+    assert {f"{name} gone", f"{proxies} ^.spec required", *(f"{proxies} ^.spec.{item}" for item in wanted)} <= told
+    beyond = {item for item in told if not item.startswith((f"{name} ", f"{proxies} ^.spec ", f"{proxies} ^.spec.pods"))}
+    assert beyond == {f"{proxies} ^.spec.{item}" for item in wanted[1:]}

@@ -10,12 +10,12 @@ import pytest
 import yaml
 from lab.control_plane import ControlPlane
 from tests.manifests.value_sets import VALUE_SETS
-from tests.support.forked import run
+from tests.support.process import run
 
 from lab import olm
 from transom.manifests import install
-from transom.manifests.olm import OlmBundle, bundle
-from transom.manifests.values import plain, read
+from transom.manifests.olm import OlmBundle, build_bundle
+from transom.manifests.values import read, to_json_data
 
 NAMESPACE = "transom-system"
 IMAGE = "registry.example/transom-bundle:0.1.0"
@@ -23,11 +23,11 @@ Object = dict[str, Any]
 
 
 def installed(name: str) -> list[Object]:
-    return install.objects(plain(read({"image": {"registry": "registry.example"}} | VALUE_SETS[name])), NAMESPACE)
+    return install.build_objects(to_json_data(read({"image": {"registry": "registry.example"}} | VALUE_SETS[name])), NAMESPACE)
 
 
 def spec_of(made: OlmBundle) -> Object:
-    (csv,) = (one for one in made.manifests.values() if one["kind"] == "ClusterServiceVersion")
+    (csv,) = (manifest for manifest in made.manifests.values() if manifest["kind"] == "ClusterServiceVersion")
     spec: Object = csv["spec"]
     return spec
 
@@ -35,46 +35,53 @@ def spec_of(made: OlmBundle) -> Object:
 def rules_of(objects: list[Object], kind: str, account: str) -> list[Object]:
     """What an account is given in its own namespace, or in all: by bindings of that kind."""
     subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
-    near = [one for one in objects if one["metadata"].get("namespace", NAMESPACE) == NAMESPACE]
-    names = [one["roleRef"]["name"] for one in near if one["kind"] == f"{kind}Binding" and subject in one["subjects"]]
-    return [rule for one in near if one["kind"] == kind and one["metadata"]["name"] in names for rule in one["rules"]]
+    near = [obj for obj in objects if obj["metadata"].get("namespace", NAMESPACE) == NAMESPACE]
+    names = [item["roleRef"]["name"] for item in near if item["kind"] == f"{kind}Binding" and subject in item["subjects"]]
+    return [rule for item in near if item["kind"] == kind and item["metadata"]["name"] in names for rule in item["rules"]]
 
 
 @pytest.mark.parametrize("name", VALUE_SETS)
 def test_each_object_of_an_install_is_somewhere_and_each_right_the_same(name: str) -> None:
     objects = installed(name)
-    made = bundle(objects, NAMESPACE, "0.1.0")
+    made = build_bundle(objects, NAMESPACE, "0.1.0")
     spec = spec_of(made)["install"]["spec"]
-    deployments = {one["metadata"]["name"]: one for one in objects if one["kind"] == "Deployment"}
-    assert {one["name"]: one["spec"] for one in spec["deployments"]} == {name: one["spec"] for name, one in deployments.items()}
-    accounts = {one["spec"]["template"]["spec"]["serviceAccountName"] for one in deployments.values()}
+    deployments = {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == "Deployment"}
+    assert {deployment["name"]: deployment["spec"] for deployment in spec["deployments"]} == {
+        name: deployment["spec"] for name, deployment in deployments.items()
+    }
+    accounts = {deployment["spec"]["template"]["spec"]["serviceAccountName"] for deployment in deployments.values()}
     for field, kind in (("clusterPermissions", "ClusterRole"), ("permissions", "Role")):
-        given = {one["serviceAccountName"]: one["rules"] for one in spec[field]}
+        given = {item["serviceAccountName"]: item["rules"] for item in spec[field]}
         assert given == {account: rules for account in accounts if (rules := rules_of(objects, kind, account))}
     others = [*made.manifests.values(), *made.beside]
-    kept = {(one["kind"], one["metadata"]["name"]) for one in others} | {("Namespace", NAMESPACE)}
-    gone = [one for one in objects if (one["kind"], one["metadata"]["name"]) not in kept]
-    bindings = [one for one in gone if "subjects" in one]
-    assert all({subject["name"] for subject in one["subjects"]} <= accounts for one in bindings)
-    by_olm = {("ServiceAccount", account) for account in accounts} | {("Deployment", name) for name in deployments}
-    by_olm |= {(one["roleRef"]["kind"], one["roleRef"]["name"]) for one in bindings}
-    assert {(one["kind"], one["metadata"]["name"]) for one in gone if one not in bindings} == by_olm
+    kept = {(other["kind"], other["metadata"]["name"]) for other in others} | {("Namespace", NAMESPACE)}
+    gone = [obj for obj in objects if (obj["kind"], obj["metadata"]["name"]) not in kept]
+    bindings = [item for item in gone if "subjects" in item]
+    assert all({subject["name"] for subject in binding["subjects"]} <= accounts for binding in bindings)
+    created = {obj["metadata"]["name"] for obj in objects if obj["kind"] == "ServiceAccount"}
+    by_olm = {("ServiceAccount", account) for account in accounts & created} | {("Deployment", name) for name in deployments}
+    by_olm |= {(binding["roleRef"]["kind"], binding["roleRef"]["name"]) for binding in bindings}
+    assert {(item["kind"], item["metadata"]["name"]) for item in gone if item not in bindings} == by_olm
     # what stands in the bundle is put into the namespace of the Subscription
-    assert not any("namespace" in one["metadata"] for one in made.manifests.values() if one["kind"] != "ClusterServiceVersion")
+    assert not any(
+        "namespace" in manifest["metadata"]
+        for manifest in made.manifests.values()
+        if manifest["kind"] != "ClusterServiceVersion"
+    )
 
 
 def test_rights_in_one_namespace_are_not_made_rights_in_all() -> None:
     """OLM does that to a bundle that may be installed for all namespaces."""
-    made = bundle(installed("default"), NAMESPACE, "0.1.0")
-    modes = {one["type"]: one["supported"] for one in spec_of(made)["installModes"]}
+    made = build_bundle(installed("default"), NAMESPACE, "0.1.0")
+    modes = {install_mode["type"]: install_mode["supported"] for install_mode in spec_of(made)["installModes"]}
     assert modes == {"OwnNamespace": True, "SingleNamespace": False, "MultiNamespace": False, "AllNamespaces": False}
-    elsewhere = {one["metadata"]["namespace"] for one in made.beside if one["kind"] == "Role"}
+    elsewhere = {item["metadata"]["namespace"] for item in made.beside if item["kind"] == "Role"}
     assert elsewhere == {"default", "kube-system"}
 
 
 @pytest.fixture(scope="module")
 def kind(control_plane: ControlPlane) -> Iterator[None]:
-    made = [olm.definition("clusterserviceversions")]
+    made = [olm.read_definition("clusterserviceversions")]
     control_plane.define(made)
     yield
     control_plane.forget(made)
@@ -88,17 +95,17 @@ def test_it_is_as_operator_framework_wants_it(name: str, control_plane: ControlP
     out = tmp_path / "olm"
     done = run("manifests", "--any-registry", "--values", str(values), "--olm-bundle", IMAGE, "--output-dir", str(out))
     assert done.returncode == 0, done.stderr
-    assert olm.problems("bundle", out / "bundle") == []
-    assert olm.problems("catalog", out / "catalog") == []
+    assert olm.validate("bundle", out / "bundle") == []
+    assert olm.validate("catalog", out / "catalog") == []
     # the definition of the kind, on a real API server, and the examples by ours
     csv = yaml.safe_load((out / "bundle/manifests/transom.clusterserviceversion.yaml").read_text("utf-8"))
     csv["metadata"]["namespace"] = "default"
     path = "namespaces/default/clusterserviceversions?dryRun=All&fieldValidation=Strict"
     control_plane.request("POST", f"/apis/operators.coreos.com/v1alpha1/{path}", csv)
-    for one in json.loads(csv["metadata"]["annotations"]["alm-examples"]):
-        plural = {"EgressProxy": "egressproxies", "WindowsInstance": "namespaces/default/windowsinstances"}[one["kind"]]
+    for load in json.loads(csv["metadata"]["annotations"]["alm-examples"]):
+        plural = {"EgressProxy": "egressproxies", "WindowsInstance": "namespaces/default/windowsinstances"}[load["kind"]]
         try:
-            control_plane.request("POST", f"/apis/transom.dev/v1alpha1/{plural}?dryRun=All&fieldValidation=Strict", one)
+            control_plane.request("POST", f"/apis/transom.dev/v1alpha1/{plural}?dryRun=All&fieldValidation=Strict", load)
         except urllib.error.HTTPError as error:
             raise AssertionError(error.read().decode()) from error
 
@@ -110,10 +117,10 @@ def test_what_is_wrong_is_found(tmp_path: Path) -> None:
     arguments = ("--image", "registry.example/transom:1", "--olm-bundle", IMAGE, "--output-dir", str(out))
     assert run("manifests", *arguments).returncode == 0
     (out / "bundle/manifests/egressproxies.transom.dev.customresourcedefinition.yaml").unlink()
-    assert any("EgressProxy" in one for one in olm.problems("bundle", out / "bundle"))
+    assert any("EgressProxy" in problem for problem in olm.validate("bundle", out / "bundle"))
     file = out / "catalog/transom/catalog.yaml"
     file.write_text(file.read_text("utf-8").replace("package: transom", "package: other", 1), "utf-8")
-    assert olm.problems("catalog", out / "catalog")
+    assert olm.validate("catalog", out / "catalog")
 
 
 def test_a_bundle_needs_a_directory() -> None:

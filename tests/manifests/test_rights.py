@@ -16,15 +16,15 @@ import yaml
 from lab.control_plane import ControlPlane
 from lab.objects import APPLY
 from tests.manifests.value_sets import VALUE_SETS
-from tests.support.forked import run
+from tests.support.process import run
 from tests.support.repository import DOCS, ROOT
 from tests.support.waiting import PATIENCE
 
 from transom.manifests import admission, install, roles
 from transom.manifests.install import InstallPart
-from transom.manifests.rights import BEGIN, END, EVERY, page_with_rights
-from transom.manifests.values import plain, read
-from transom.windows.nodes import BOOTSTRAPPERS
+from transom.manifests.rights import BEGIN, END, EVERY, insert_rights
+from transom.manifests.values import read, to_json_data
+from transom.windows.nodes.windows_instance import BOOTSTRAPPERS
 
 PAGE = DOCS / "security.md"
 OWN, ELSEWHERE = "transom-system", "somewhere"
@@ -50,7 +50,7 @@ def told() -> dict[Right, set[tuple[str, str, str]]]:
             for name in [OWN] if names == "as its own" else _quoted(names) or [""]:
                 for verb in _quoted(verbs):
                     places = found.setdefault((resource, name, verb), set())
-                    places |= {(account, where, one) for one in (_quoted(who) or [EVERY])}
+                    places |= {(account, where, item) for item in (_quoted(who) or [EVERY])}
     return found
 
 
@@ -103,14 +103,14 @@ def settled(control_plane: ControlPlane, account: str, namespace: str, rights: s
 @pytest.fixture(scope="module")
 def everybody(control_plane: ControlPlane) -> dict[str, set[Right]]:
     """What a ServiceAccount may do that nobody gave anything to, by namespace. What other tests gave to ours is gone."""
-    control_plane.delete([*roles.roles(OWN, roles.GRANTS, openshift=True), *admission.admission_roles(OWN)])
+    control_plane.delete([*roles.iter_roles(OWN, roles.GRANTS, openshift=True), *admission.iter_admission_roles(OWN)])
     control_plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES])
     return {namespace: listed(control_plane, "nobody", namespace) for namespace in NAMESPACES}
 
 
 def test_the_tables_are_current() -> None:
     page = PAGE.read_text("utf-8")
-    assert page == page_with_rights(page), "scripts/reference writes them anew"
+    assert page == insert_rights(page), "scripts/reference writes them anew"
 
 
 @pytest.mark.lab
@@ -119,8 +119,8 @@ def test_the_tables_are_current() -> None:
 def test_what_the_server_allows_is_what_the_page_says(
     control_plane: ControlPlane, everybody: dict[str, set[Right]], named: str, openshift: bool
 ) -> None:
-    chosen = roles.controllers(named)
-    objects = list(roles.roles(OWN, chosen, openshift=openshift))
+    chosen = roles.parse_controllers(named)
+    objects = list(roles.iter_roles(OWN, chosen, openshift=openshift))
     control_plane.apply(objects)
     try:
         for namespace in NAMESPACES:
@@ -134,7 +134,7 @@ def test_what_the_server_allows_is_what_the_page_says(
 
 @pytest.mark.lab
 def test_the_same_of_the_admission_server(control_plane: ControlPlane, everybody: dict[str, set[Right]]) -> None:
-    objects = list(admission.admission_roles(OWN))
+    objects = list(admission.iter_admission_roles(OWN))
     control_plane.apply(objects)
     try:
         for namespace in NAMESPACES:
@@ -159,11 +159,11 @@ REVIEWS = {
 def test_the_rights_of_values(control_plane: ControlPlane, everybody: dict[str, set[Right]], name: str) -> None:
     """As `transom manifests --values` and the chart grant them; with Windows alone no Secret of others but bootstrap tokens."""
     values = read(VALUE_SETS[name])
-    made = install.objects(plain(values), OWN, [InstallPart.RBAC])
+    made = install.build_objects(to_json_data(values), OWN, [InstallPart.RBAC])
     control_plane.apply(made)
     try:
         for namespace in NAMESPACES:
-            chosen = roles.controllers(",".join(values.controllers))
+            chosen = roles.parse_controllers(",".join(values.controllers))
             rights = expected("transom", chosen, namespace, openshift=False) | (REVIEWS if values.metrics.proxy else set())
             found = settled(control_plane, "transom", namespace, rights | everybody[namespace]) - everybody[namespace]
             assert found == rights, namespace
@@ -174,7 +174,7 @@ def test_the_rights_of_values(control_plane: ControlPlane, everybody: dict[str, 
                 openshift = {("node-bootstrapper-token", "list"), ("node-bootstrapper-token", "watch")}
                 assert of_secrets == bootstrap | openshift, namespace
     finally:
-        control_plane.delete([one for one in made if one["kind"] != "Namespace"])
+        control_plane.delete([item for item in made if item["kind"] != "Namespace"])
 
 
 def test_each_test_that_the_page_names_is_there() -> None:
@@ -206,12 +206,12 @@ GOOD = {
 def bounded(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """Transom installed with every controller, as an administrator of both kinds of Secret would see it."""
     text = run("manifests", "--cluster-api", "--part", "rbac", "--part", "policies").stdout
-    made = [one for one in yaml.safe_load_all(text) if one]
+    made = [item for item in yaml.safe_load_all(text) if item]
     control_plane.apply(made)
     control_plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ELSEWHERE}}])
     _until_policies_hold(control_plane)
     yield control_plane
-    control_plane.delete([one for one in made if one["kind"] != "Namespace"])
+    control_plane.delete([item for item in made if item["kind"] != "Namespace"])
 
 
 def _until_policies_hold(control_plane: ControlPlane) -> None:
@@ -229,15 +229,16 @@ def secret(name: str, namespace: str, type_: str, **data: str) -> dict[str, Any]
     return {"apiVersion": "v1", "kind": "Secret", "type": type_, "metadata": metadata, "data": encoded}
 
 
-def config_map(name: str, namespace: str, **data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": data}
+def config_map(name: str, namespace: str, labels: dict[str, str] | None = None, **data: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 def tried(
     control_plane: ControlPlane, verb: str, value: dict[str, Any], account: str = "transom", *, dry_run: bool = False
 ) -> tuple[int, str]:
     """Whether it was refused, and the words; by a ServiceAccount of Transom's own namespace."""
-    path, name = control_plane.path(value), value["metadata"]["name"]
+    path, name = control_plane.build_path(value), value["metadata"]["name"]
     method, place, content_type = {
         "create": ("POST", f"{path}?dryRun=All" if dry_run else path, "application/json"),
         "apply": ("PATCH", f"{path}/{name}?fieldManager=transom&force=true{'&dryRun=All' * dry_run}", APPLY),
@@ -274,15 +275,16 @@ def tried(
                 TOKEN,
                 **(GOOD | {"auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token"}),
             ),
-            "for group system:bootstrappers:transom alone",
+            "system:bootstrappers:transom",
         ),
         (
             "create",
             secret("bootstrap-token-abcdef", "kube-system", TOKEN, **(GOOD | {"auth-extra-groups": ""})),
-            "for group system:bootstrappers:transom alone",
+            "system:bootstrappers:transom",
         ),
-        ("create", config_map("a", "kube-system"), "changes nothing else there"),
-        ("create", config_map("a", "kube-public"), "changes nothing else there"),
+        ("create", config_map("a", "kube-system"), "transom-configmaps"),
+        ("create", config_map("a", "kube-public"), "transom-configmaps"),
+        ("create", config_map("a", ELSEWHERE), "transom-configmaps"),
     ],
 )
 def test_what_is_refused(bounded: ControlPlane, verb: str, value: dict[str, Any], why: str) -> None:
@@ -302,7 +304,7 @@ def test_what_is_refused(bounded: ControlPlane, verb: str, value: dict[str, Any]
         ("create", secret("bootstrap-win-1", OWN, "Opaque", token="x")),
         ("create", secret("transom-hash-key", OWN, "transom.dev/hash-key", key="x")),
         ("create", secret("transom-kept-keys", OWN, "transom.dev/kept-keys", key="x")),
-        ("create", config_map("mycluster-cluster-values", ELSEWHERE, values="x")),
+        ("create", config_map("mycluster-cluster-values", ELSEWHERE, {"app.kubernetes.io/managed-by": "transom"}, values="x")),
     ],
 )
 def test_what_transom_makes_is_taken(bounded: ControlPlane, verb: str, value: dict[str, Any]) -> None:
@@ -316,8 +318,8 @@ def test_secrets_of_others_in_kube_system(bounded: ControlPlane) -> None:
     others = [token, secret("opaque", "kube-system", "Opaque", a="b")]
     bounded.apply(others)
     try:
-        for one in others:
-            for verb, changed in (("apply", {**one, "data": {**one["data"], "more": "eA=="}}), ("delete", one)):
+        for other in others:
+            for verb, changed in (("apply", {**other, "data": {**other["data"], "more": "eA=="}}), ("delete", other)):
                 refused, said = tried(bounded, verb, changed)
                 assert refused
                 assert "does nothing else with Secrets there" in said
@@ -329,7 +331,7 @@ def test_secrets_of_others_in_kube_system(bounded: ControlPlane) -> None:
 def test_config_maps_of_the_system(bounded: ControlPlane) -> None:
     """One that asks for the bundle gets it; what else is in it, and others, stay: aws-auth, kubeadm-config, coredns."""
     asks = config_map("asks", "kube-system", mapRoles="admins")
-    path = bounded.path(asks)
+    path = bounded.build_path(asks)
     bounded.request("POST", path, asks)
     field = {key: asks[key] for key in ("apiVersion", "kind", "metadata")}
     try:
@@ -338,7 +340,7 @@ def test_config_maps_of_the_system(bounded: ControlPlane) -> None:
         for data in ({"mapRoles": "everybody"}, {"ca-bundle.crt": "PEM", "more": "x"}):
             refused, said = tried(bounded, "apply", field | {"data": data})
             assert refused
-            assert "changes nothing else there" in said
+            assert "transom-configmaps" in said
         # the key goes again where nobody asks any more
         assert tried(bounded, "apply", field | {"data": {}}) == (0, "")
         assert tried(bounded, "delete", asks)[0]

@@ -12,9 +12,9 @@ from tests.support.operator.rights import Use, asked, granted
 from tests.support.waiting import PATIENCE, until
 
 from lab import cluster_api, openshift
-from transom.hosts.ssh import public_hash
+from transom.hosts.ssh.ssh_client import compute_public_hash
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, WINDOWS_INSTANCES
-from transom.manifests.roles import roles
+from transom.manifests.roles import iter_roles
 from transom.proxy.secret import Secret
 from transom.sources.infrastructure import KINDS
 
@@ -34,13 +34,17 @@ def bare(kind: str, group: str, plural: str) -> dict[str, Any]:
 
 async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> None:
     control_plane, namespace = cluster.control_plane, cluster.namespace
-    objects = list(roles(namespace, ("egress", "hosts")))
-    clusters = [one for one in cluster_api.definitions() if one["spec"]["names"]["kind"] in ("Cluster", "Machine")]
-    kinds = [*openshift.definitions(), *clusters, *(bare(kind, *names) for kind, names in KINDS.items())]
+    objects = list(iter_roles(namespace, ("egress", "hosts")))
+    clusters = [
+        definition
+        for definition in cluster_api.read_definitions()
+        if definition["spec"]["names"]["kind"] in ("Cluster", "Machine")
+    ]
+    kinds = [*openshift.read_definitions(), *clusters, *(bare(kind, *names) for kind, names in KINDS.items())]
     await asyncio.to_thread(control_plane.apply, objects)
     await asyncio.to_thread(control_plane.define, kinds)
-    token = await asyncio.to_thread(control_plane.service_account_token, namespace, "transom")
-    kubeconfig = control_plane.user_kubeconfig(f"{namespace}-limited", token)
+    token = await asyncio.to_thread(control_plane.create_service_account_token, namespace, "transom")
+    kubeconfig = control_plane.write_kubeconfig(f"{namespace}-limited", token)
     user = f"system:serviceaccount:{namespace}:transom"
 
     host, other = await cluster.simulator.add_host(), await cluster.simulator.add_host()
@@ -56,7 +60,9 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
         async with asyncio.timeout(PATIENCE):
             while True:
                 held = (await cluster.client.get(EGRESS_PROXIES, "cluster")).value.get("status") or {}
-                if any(one["type"] == "Valid" and one["status"] == wanted for one in held.get("conditions", ())):
+                if any(
+                    condition["type"] == "Valid" and condition["status"] == wanted for condition in held.get("conditions", ())
+                ):
                     return
                 await asyncio.sleep(0.05)
 
@@ -79,7 +85,7 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
         key = asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode()
         await cluster.put_key(key)
         async with asyncio.timeout(PATIENCE):
-            while (await cluster.status("win-1")).get("keyHash") != public_hash(Secret(key)):
+            while (await cluster.status("win-1")).get("keyHash") != compute_public_hash(Secret(key)):
                 await asyncio.sleep(0.05)
         # a thing that happens again is told by another count of the same event
         for _ in range(2):
@@ -89,7 +95,7 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(cluster: Cluster) -> N
             await is_valid("True")
         # which hosts are begun is written for the first change, and written anew for the next one
         await cluster.proxy(**valid, noProxy="one.example.com")
-        await until(lambda: all("one.example.com" in str(environment(one, "containerd")) for one in (host, other)))
+        await until(lambda: all("one.example.com" in str(environment(item, "containerd")) for item in (host, other)))
         for port in (1, host.port, 1):
             await cluster.instance("win-1", host, port=port)
             await cluster.until("win-1", Reachable="True" if port == host.port else "False")

@@ -7,7 +7,7 @@ import sys
 from tests.monitoring.dashboard import FILE, queries
 from tests.support.repository import ROOT
 
-from transom.monitoring import METRICS
+from transom.monitoring.metric_definitions import METRICS
 
 
 def test_it_is_what_its_script_prints() -> None:
@@ -16,8 +16,8 @@ def test_it_is_what_its_script_prints() -> None:
 
 
 def test_it_shows_every_metric_and_no_other() -> None:
-    asked = {name for one in queries() for name in re.findall(r"transom_[a-z_]+", one)}
+    asked = {name for query in queries() for name in re.findall(r"\b(?:transom|process)_[a-z_]+", query)}
     suffixes = {"histogram": ("_bucket", "_count"), "counter": ("",), "gauge": ("",)}
-    there = {f"{one.exposed}{suffix}" for one in METRICS for suffix in suffixes[one.kind]}
+    there = {f"{metric.exposed}{suffix}" for metric in METRICS for suffix in suffixes[metric.kind]}
     assert asked - there == set()
-    assert {one.name for one in METRICS if not any(one.name in each for each in asked)} == set()
+    assert {metric.name for metric in METRICS if not any(metric.name in each for each in asked)} == set()

@@ -26,24 +26,25 @@ from tests.support.pages import on_cluster
 from tests.support.waiting import until
 from tests.webhook.clusters import TERMS
 
-from transom.controllers import pods
 from transom.controllers.operator import Operator, Options
-from transom.controllers.runtime.options import Pace as HostPace
-from transom.hosts.ssh import Timeouts
+from transom.controllers.pods import controller
+from transom.controllers.runtime.options import HostTimings as HostPace
+from transom.hosts.ssh.ssh_client import Timeouts
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.reflector import ReflectorPace
-from transom.kube.resources import EGRESS_PROXIES, SECRETS
-from transom.manifests.admission import admission_roles
-from transom.monitoring.alert import ALERTS, BY_NAME, Tolerance, rules
+from transom.kube.resources import EGRESS_PROXIES, REGISTRATIONS, SECRETS
+from transom.manifests.admission import iter_admission_roles
+from transom.monitoring.alert import ALERTS, BY_NAME, Tolerance, build_rules
 from transom.monitoring.objective import OBJECTIVES
 from transom.operations.metrics import OperatorMetrics
-from transom.operations.server import serving
+from transom.operations.server import serve
+from transom.pods.registration import FailurePolicy
 from transom.webhook.holdings import LIVES, Lives
 from transom.webhook.webhook import Webhook, WebhookOptions
 from winsim import Host
-from winsim.processes import Invocation
+from winsim.computer import Invocation
 
 pytestmark = pytest.mark.lab
 AT_ONCE = Tolerance(patience=0, span="10s", keys=0)
@@ -66,7 +67,7 @@ class World:
         """Alerts that have fired and ended."""
 
     async def firing(self) -> set[str]:
-        return await asyncio.to_thread(self.prometheus.firing)
+        return await asyncio.to_thread(self.prometheus.list_firing_alerts)
 
     async def fires(self, *names: str) -> None:
         for name in names:
@@ -103,29 +104,35 @@ class World:
     async def operator(self) -> AsyncIterator[Gate]:
         plane, metrics = self.cluster.control_plane, OperatorMetrics()
         async with gate_to(plane.url, plane.directory) as gate:
-            connection = connect(str(plane.user_kubeconfig("gated", plane.admin_token, server=gate.url)))
+            connection = connect(str(plane.write_kubeconfig("gated", plane.admin_token, server=gate.url)))
             pace = HostPace(check_interval=4.0, timeouts=Timeouts(progress=30.0))
             controllers = ("egress", "hosts", "pods")
             options = Options(self.cluster.namespace, 1, controllers=controllers, pace=pace, reflector=PATIENT)
             operator = Operator(Client(connection), options, metrics.observe)
             metrics.follow(operator)
             address = "127.0.0.1", self.operator_port
-            async with serving(address, lambda: operator.ready, metrics), at_work(operator):
+            async with serve(address, lambda: operator.ready, metrics), at_work(operator):
                 yield gate
             await connection.close()
 
     @contextlib.asynccontextmanager
-    async def webhook(self, lives: Lives = LIVES) -> AsyncIterator[None]:
+    async def webhook(self, lives: Lives = LIVES, policy: FailurePolicy = "Ignore") -> AsyncIterator[None]:
         url = f"https://127.0.0.1:{self.reviews_port}"
-        options = WebhookOptions(self.cluster.namespace, url, drain=0.0, terms=TERMS, reflector=QUICK, lives=lives)
+        options = WebhookOptions(self.cluster.namespace, url, policy, drain=0.0, terms=TERMS, reflector=QUICK, lives=lives)
         webhook, stop = Webhook(self.cluster.client, options), asyncio.Event()
-        async with serving(("127.0.0.1", self.webhook_port), lambda: webhook.ready, webhook.metrics):
+        async with serve(("127.0.0.1", self.webhook_port), lambda: webhook.ready, webhook.metrics):
             running = asyncio.create_task(webhook.run(stop, ("127.0.0.1", self.reviews_port)))
             try:
                 yield
             finally:
                 stop.set()
                 await running
+
+
+async def is_refusing(cluster: Cluster) -> bool:
+    """Whether the webhook configuration has the policy Fail: a replica writes it once it has the lease."""
+    found = (await cluster.client.get(REGISTRATIONS, "transom")).value
+    return all(one["failurePolicy"] == "Fail" for one in found["webhooks"])
 
 
 def works(_: Invocation) -> int:
@@ -146,7 +153,7 @@ def authority(days: int) -> str:
 @pytest.fixture
 async def world(cluster: Cluster, tmp_path: Path) -> AsyncIterator[World]:
     ports = {"transom": reserve(), "transom-webhook": reserve()}
-    with Prometheus(tmp_path / "prometheus", rules(AT_ONCE), ports) as prometheus:
+    with Prometheus(tmp_path / "prometheus", build_rules(AT_ONCE), ports) as prometheus:
         made = World(cluster, prometheus, tmp_path)
         made.operator_port, made.webhook_port = ports.values()
 
@@ -161,11 +168,11 @@ async def world(cluster: Cluster, tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def test_each_alert_by_one_fault(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pods, "LOOK", 1.0)
+    monkeypatch.setattr(controller, "LOOK", 1.0)
     cluster = world.cluster
     world.hosts = [await cluster.simulator.add_host() for _ in range(2)]
     # what the admission server registers goes with its role
-    await asyncio.to_thread(cluster.control_plane.apply, list(admission_roles(cluster.namespace)))
+    await asyncio.to_thread(cluster.control_plane.apply, list(iter_admission_roles(cluster.namespace)))
     await cluster.bundle(authority(10) + ROOT_1)
     await cluster.proxy(**SPEC)
     for number, host in enumerate(world.hosts):
@@ -217,6 +224,14 @@ async def test_each_alert_by_one_fault(world: World, monkeypatch: pytest.MonkeyP
             await world.fires("TransomApiErrors", "TransomNoLeader", "TransomPassesStale")
             gate.answer = lambda _: None
             await world.ends("TransomApiErrors", "TransomNoLeader", "TransomPassesStale")
+        async with world.webhook(policy="Fail"):
+            await until(lambda: is_refusing(cluster))
+            await cluster.wait_ready("egressproxy/cluster", "--for=condition=PodsInjected")
+        # nothing answers, and pods are refused
+        await world.fires("TransomPodsRefused")
+        # as its runbook says
+        await cluster.delete(REGISTRATIONS, "transom")
+        await world.ends("TransomPodsRefused")
     assert world.seen == BY_NAME.keys()
 
 
@@ -229,20 +244,20 @@ async def hanging(world: World, seconds: float) -> None:
 
 async def shown(world: World) -> None:
     """Each indicator is a share, and each query of the dashboard has data, of what this Prometheus has seen."""
-    wanted = {one.over("10m"): (0.0, 1.0) for one in OBJECTIVES}
-    wanted |= dict.fromkeys((one.replace(RATE, "10m").replace(RANGE, "10m") for one in queries()), (-math.inf, math.inf))
+    wanted = {objective.build_query("10m"): (0.0, 1.0) for objective in OBJECTIVES}
+    wanted |= dict.fromkeys((query.replace(RATE, "10m").replace(RANGE, "10m") for query in queries()), (-math.inf, math.inf))
     assert len(wanted) > 30
     for expression, (least, most) in wanted.items():
 
         async def there(expression: str = expression, least: float = least, most: float = most) -> bool:
-            found = await asyncio.to_thread(world.prometheus.values, expression)
+            found = await asyncio.to_thread(world.prometheus.query_values, expression)
             # NaN is neither
             return bool(found) and all(least <= value <= most for value in found)
 
         try:
             await until(there)
         except AssertionError:
-            raise AssertionError(f"{expression}: {world.prometheus.values(expression)}") from None
+            raise AssertionError(f"{expression}: {world.prometheus.query_values(expression)}") from None
 
 
 async def looked(world: World) -> None:

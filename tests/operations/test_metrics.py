@@ -14,13 +14,13 @@ from tests.support.bundles import write
 from transom.controllers.operator import Operator, Options
 from transom.controllers.runtime.cached import CachedInstance
 from transom.hosts.errors import HostError
-from transom.hosts.passes import PassResult
+from transom.hosts.passes.base_pass import PassResult
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.store import ObjectKey
-from transom.monitoring import METRICS
+from transom.monitoring.metric_definitions import METRICS
 from transom.operations import server
-from transom.operations.metrics import OperatorMetrics, _unconfigured
+from transom.operations.metrics import OperatorMetrics, _measure_unconfigured
 from transom.pods.decision import WITHHELD
 from transom.pods.patch import Operation, Patch
 from transom.webhook.metrics import WebhookMetrics
@@ -46,24 +46,27 @@ async def metrics(tmp_path: Path) -> OperatorMetrics:
 
 
 async def test_what_is_scraped_is_what_the_table_has(metrics: OperatorMetrics) -> None:
-    for process, text in (("transom run", metrics.text()), ("transom webhook", WebhookMetrics().text())):
-        families = {one.name: one for one in text_string_to_metric_families(text.decode())}
-        table = {one.name: one for one in METRICS if one.process == process}
+    for process, text in (("transom run", metrics.render()), ("transom webhook", WebhookMetrics().render())):
+        families = {
+            text_string_to_metric_family.name: text_string_to_metric_family
+            for text_string_to_metric_family in text_string_to_metric_families(text.decode())
+        }
+        table = {metric.name: metric for metric in METRICS if metric.process == process}
         assert families.keys() == table.keys()
-        for name, one in table.items():
-            assert (families[name].type, families[name].documentation) == (one.kind, one.help)
+        for name, item in table.items():
+            assert (families[name].type, families[name].documentation) == (item.kind, item.help)
             labels = {label for sample in families[name].samples for label in sample.labels} - {"le"}
-            assert labels <= set(one.labels), name
+            assert labels <= set(item.labels), name
 
 
 async def test_passes_are_counted(metrics: OperatorMetrics) -> None:
-    for found in (
+    for item in (
         PassResult(channels=2, seconds=0.5),
         PassResult(channels=3, seconds=4.0, error=HostError("unreachable")),
         PassResult(channels=2, seconds=0.2),
     ):
-        metrics.observe(found)
-    text = metrics.text().decode()
+        metrics.observe(item)
+    text = metrics.render().decode()
     for line in (
         'transom_host_pass_duration_seconds_count{result="unchanged"} 2.0',
         'transom_host_pass_duration_seconds_sum{result="failed"} 4.0',
@@ -97,7 +100,7 @@ async def test_how_long_a_host_waits_for_other_settings() -> None:
         return metrics.registry.get_sample_value(f"{name}_count"), metrics.registry.get_sample_value(f"{name}_sum")
 
     def changed(before: CachedInstance | None, after: CachedInstance | None, *, told: bool = True) -> None:
-        metrics._host_changed(key, before, after, told=told)
+        metrics._on_host_change(key, before, after, is_reported=told)
 
     changed(None, instance("a", "True"))
     changed(instance("a", "True"), instance("a", "False"))
@@ -117,10 +120,11 @@ async def test_how_long_a_host_waits_for_other_settings() -> None:
 def test_a_reason_of_somebody_else_is_no_series_of_its_own() -> None:
     conditions = [{"type": "Configured", "status": "False", "reason": reason} for reason in ("Unreachable", "x1", "x2")]
     hosts = [
-        msgspec.convert({"metadata": {"name": "win"}, "status": {"conditions": [one]}}, CachedInstance) for one in conditions
+        msgspec.convert({"metadata": {"name": "win"}, "status": {"conditions": [condition]}}, CachedInstance)
+        for condition in conditions
     ]
-    operator: Any = SimpleNamespace(informers=SimpleNamespace(windows_instances=SimpleNamespace(snapshot=lambda: hosts)))
-    found = {sample.labels["reason"]: sample.value for sample in _unconfigured(operator).samples}
+    operator: Any = SimpleNamespace(informers=SimpleNamespace(windows_instances=SimpleNamespace(take_snapshot=lambda: hosts)))
+    found = {sample.labels["reason"]: sample.value for sample in _measure_unconfigured(operator).samples}
     assert found == {"KeyMissing": 0, "KeyInvalid": 0, "Unreachable": 1, "Other": 2}
 
 
@@ -153,7 +157,7 @@ async def test_metrics_for_the_pod_itself(local: bool, outside: bool, code: int,
     if outside:
         monkeypatch.setattr(server, "is_loopback", lambda _: False)
     async with (
-        server.serving(("127.0.0.1", 0), lambda: True, WebhookMetrics(), local_metrics=local) as port,
+        server.serve(("127.0.0.1", 0), lambda: True, WebhookMetrics(), local_metrics=local) as port,
         aiohttp.ClientSession(trust_env=False) as session,
     ):
         codes = []

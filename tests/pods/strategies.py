@@ -35,7 +35,7 @@ def _variable(draw: st.DrawFn) -> dict[str, Any]:
     return {"name": name, "valueFrom": draw(_reference)}
 
 
-_env = st.lists(_variable(), max_size=5, unique_by=lambda one: one["name"])
+_env = st.lists(_variable(), max_size=5, unique_by=lambda item: item["name"])
 _mounts = st.lists(st.sampled_from(["/tmp", "/etc/transom/ca", "/etc"]), max_size=2, unique=True)
 
 

@@ -10,9 +10,9 @@ import msgspec
 import yaml
 from tests.support.operator.bundles import ROOT_1
 
-from transom.pods import Pod
-from transom.pods.environment import CA_VARIABLES, CONFIG_MAP, PodEgress, of
-from transom.proxy.settings import Egress, effective
+from transom.pods.environment import CA_VARIABLES, CONFIG_MAP, PodEgress, build_pod_egress
+from transom.pods.pod_types import Pod
+from transom.proxy.settings import Egress, resolve_settings
 from transom.sources.objects import ObjectReader
 
 OWN = "transom-system"
@@ -94,13 +94,13 @@ def egress(settings: str) -> Egress | None:
     reader = ObjectReader(OWN)
     for value in objects(settings):
         reader.add(value, "", lambda _: (0, 0))
-    read = effective(reader.objects(), datetime.now(UTC))
-    assert not [one for one in read.findings if one.severity == "error"]
+    read = resolve_settings(reader.build_objects(), datetime.now(UTC))
+    assert not [finding for finding in read.findings if finding.severity == "error"]
     return read.own
 
 
 def pod_egress(settings: str, key: bytes = b"k") -> PodEgress:
-    return of(egress(settings), OWN, KUBERNETES_IP, key)
+    return build_pod_egress(egress(settings), OWN, KUBERNETES_IP, key)
 
 
 def decoded(pod: dict[str, Any]) -> Pod:
@@ -120,11 +120,11 @@ def wanted(case: Case, pod: dict[str, Any], made: PodEgress) -> dict[str, Any]:
     file = directory + (r"\ca-bundle.crt" if windows else "/ca-bundle.crt")
     ours |= {name: {"name": name, "value": file} for name in CA_VARIABLES}
     ours["NODE_USE_ENV_PROXY"] = {"name": "NODE_USE_ENV_PROXY", "value": "1"}
-    everywhere = [one for field in ("initContainers", "containers") for one in after["spec"].get(field, ())]
+    everywhere = [item for field in ("initContainers", "containers") for item in after["spec"].get(field, ())]
     for container in everywhere:
         if container["name"] in case.env:
             container["env"] = [_entry(item, ours) for item in case.env[container["name"]]]
-        if case.with_ca and container["name"] in (case.mounted or [one["name"] for one in everywhere]):
+        if case.with_ca and container["name"] in (case.mounted or [item["name"] for item in everywhere]):
             mount = {"name": CONFIG_MAP, "mountPath": directory, "readOnly": True}
             container.setdefault("volumeMounts", []).append(mount)
     if case.with_ca:

@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 from tests.pods.table import CASES, NAMESPACES, PASSWORD, SETTINGS, objects
 from tests.support.command import run
+
+from transom.proxy.clients.harms import find_harms
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop}\nspec: {containers: [{name: app, image: x}]}\n"
 
@@ -29,7 +32,7 @@ def test_every_pod_of_the_table(tmp_path: Path) -> None:
         pods = [pod for pod in pods if pod["metadata"]["namespace"] != "own-x"]
         done = run("pods", "explain", "-f", write(place, settings, yaml.safe_dump_all([*pods, *named])), "-o", "json")
         assert done.code == 0, done.err
-        found = {one["object"].rpartition("/")[2]: one for one in json.loads(done.out)}
+        found = {load["object"].rpartition("/")[2]: load for load in json.loads(done.out)}
         for case in cases:
             if case.namespace == "own":
                 continue
@@ -64,7 +67,7 @@ def test_what_makes_pods_is_explained_too(tmp_path: Path) -> None:
     assert "CronJob/shop/c\n" in done.out
     assert PASSWORD not in done.out
     done = run("pods", "explain", "-f", str(tmp_path), "-o", "yaml")
-    (patch, *_) = (one["patch"] for one in yaml.safe_load(done.out))
+    (patch, *_) = (item["patch"] for item in yaml.safe_load(done.out))
     assert patch[0]["value"][-1]["value"].endswith(",10.9.8.7")
     assert patch[-1] == {"op": "add", "path": "/metadata/annotations", "value": {"transom.dev/settings-hash": "***"}}
 
@@ -78,8 +81,8 @@ def test_pods_whose_name_is_generated(tmp_path: Path) -> None:
     directory = write(tmp_path, "plain", yaml.safe_dump_all(made))
     done = run("pods", "explain", "-f", directory, "-o", "json")
     assert (done.code, done.err) == (0, "")
-    assert [one["object"] for one in done.json] == ["Pod/shop/web-*", "Pod/shop/web-*", "Job/default/job-*"]
-    assert all(one["proxy"]["given"] for one in done.json)
+    assert [item["object"] for item in done.json] == ["Pod/shop/web-*", "Pod/shop/web-*", "Job/default/job-*"]
+    assert all(item["proxy"]["given"] for item in done.json)
     assert run("validate", "-f", directory).code == 0
 
     base = {"apiVersion": "transom.dev/v1alpha1", "kind": "EgressProxy", "metadata": {"generateName": "layer-"}, "spec": {}}
@@ -106,15 +109,78 @@ def test_containers_that_keep_theirs_and_those_that_are_left_out(tmp_path: Path)
     )
 
 
+DUAL_STACK = {"serviceNetwork": ["10.96.0.0/16", "fd00:10:96::/112"], "podNetwork": ["10.244.0.0/16", "fd00:10:244::/56"]}
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_pods_of_a_dual_stack_cluster(tmp_path: Path, keep: bool) -> None:
+    """No client fails on the list that they get, unless somebody wants the networks in it: then a warning names who does."""
+    pods = {"namespaceSelector": {}, **({"ipv6Networks": "Keep"} if keep else {})}
+    spec = {"httpProxy": "http://p.example:3128", "httpsProxy": "http://p.example:3128", "pods": pods, "networks": DUAL_STACK}
+    base = {"apiVersion": "transom.dev/v1alpha1", "kind": "EgressProxy", "metadata": {"name": "cluster"}, "spec": spec}
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all([base, yaml.safe_load(POD)]))
+    (explained,) = run("pods", "explain", "-f", str(tmp_path), "-o", "json").json
+    values = {item["name"]: item.get("value") for step in explained["patch"] for item in step["value"] if "name" in item}
+    no_proxy = values["NO_PROXY"]
+    assert values["no_proxy"] == no_proxy
+    assert {".svc", ".cluster.local", "kubernetes.default.svc", "10.96.0.0/16", "10.244.0.0/16"} <= set(no_proxy.split(","))
+    networks = ["fd00:10:244::/56", "fd00:10:96::/112"]
+    assert explained["noProxyLeftOut"] == ([] if keep else networks)
+    assert [network in no_proxy for network in networks] == [keep, keep]
+    assert [warning for warning in explained["warnings"] if "httpx" in warning] == explained["warnings"]
+    assert len(explained["warnings"]) == (2 if keep else 0)
+    assert bool(find_harms(no_proxy)) is keep
+    told = run("validate", "-f", str(tmp_path), "-o", "json").json
+    assert bool([item for item in told if "httpx" in item["message"]]) is keep
+
+
 def test_no_pod_and_no_valid_settings(tmp_path: Path) -> None:
     done = run("pods", "explain", "-f", write(tmp_path, "plain", "---\n"))
     assert (done.code, done.out) == (2, "")
-    assert "no pod in these manifests" in done.err
+    assert "these manifests contain no pods" in done.err
     (tmp_path / "pods.yaml").write_text(POD.replace("[{name: app, image: x}]", "{app: 1}"))
     done = run("pods", "explain", "-f", str(tmp_path))
     assert done.code == 2
-    assert "this is no pod: Expected `array | null`, got `object` - at `$.spec.containers`" in done.err
+    assert "not a valid pod: Expected `array | null`, got `object` - at `$.spec.containers`" in done.err
     (tmp_path / "pods.yaml").write_text(POD)
     done = run("pods", "explain", "-f", str(tmp_path / "pods.yaml"))
     assert done.code == 0
-    assert "proxy: not given: there are no settings for pods" in done.out
+    assert "proxy: not given: no settings for pods" in done.out
+
+
+KINDS = """
+apiVersion: serving.knative.dev/v1
+kind: Service
+metadata: {name: kn, namespace: shop}
+spec: {template: {spec: {containers: [{image: x}]}}}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {name: ro, namespace: shop}
+spec: {template: {spec: {containers: [{name: c, image: x, args: ["http://web:80"]}]}}}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineDeployment
+metadata: {name: md, namespace: shop}
+spec: {template: {spec: {clusterName: prod}}}
+---
+apiVersion: example.com/v1
+kind: Broken
+metadata: {name: b, namespace: shop}
+spec: {template: {spec: {containers: [{name: 1}]}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 10.96.0.9}
+"""
+
+
+def test_templates_of_other_kinds_are_explained(tmp_path: Path) -> None:
+    done = run("pods", "explain", "-f", write(tmp_path, "plain", KINDS), "-o", "json")
+    assert done.code == 0, done.err
+    found = {load["object"]: load for load in json.loads(done.out)}
+    assert set(found) == {"Service/shop/kn", "Rollout/shop/ro"}
+    assert all(item["proxy"]["given"] for item in found.values())
+    assert "Broken/shop/b is not explained" in done.err
+    assert any("Service web" in warning and "web.shop.svc" in warning for warning in found["Rollout/shop/ro"]["warnings"])

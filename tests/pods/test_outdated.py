@@ -10,8 +10,8 @@ from tests.pods.json_patch import applied
 from tests.pods.table import decoded, objects, pod_egress
 from tests.support.command import run
 
-from transom.pods.outdated import Outdated, is_outdated, outdated
-from transom.pods.patch import patch
+from transom.pods.outdated import Outdated, find_outdated, is_outdated
+from transom.pods.patch import build_patch
 
 PLAIN, STAR = pod_egress("plain"), pod_egress("star")
 SPEC = {"containers": [{"name": "app", "image": "x"}]}
@@ -25,7 +25,7 @@ def pod(name: str, owner: tuple[str, str] | None = None, spec: Any = None, **met
 
 
 def given(value: dict[str, Any], egress: Any = PLAIN) -> dict[str, Any]:
-    return applied(value, patch(decoded(value), "shop", {}, egress).operations)
+    return applied(value, build_patch(decoded(value), "shop", {}, egress).operations)
 
 
 def test_which_pods_are_older() -> None:
@@ -66,8 +66,8 @@ WANTED = [
 
 
 def test_they_are_counted_by_owner() -> None:
-    assert outdated(map(decoded, RUNNING), {}, PLAIN) == WANTED
-    assert outdated(map(decoded, RUNNING), {"shop": {"transom.dev/inject": "disabled"}}, PLAIN) == []
+    assert find_outdated(map(decoded, RUNNING), {}, PLAIN) == WANTED
+    assert find_outdated(map(decoded, RUNNING), {"shop": {"transom.dev/inject": "disabled"}}, PLAIN) == []
 
 
 def test_kube_proxy_keeps_what_kubeadm_gave_it() -> None:
@@ -80,7 +80,7 @@ def test_kube_proxy_keeps_what_kubeadm_gave_it() -> None:
     def found(value: str, variables: dict[str, str] | None) -> list[Outdated]:
         one = running(value)
         moved = msgspec.structs.replace(one, metadata=msgspec.structs.replace(one.metadata, namespace="kube-system"))
-        return outdated([moved], {}, PLAIN, variables)
+        return find_outdated([moved], {}, PLAIN, variables)
 
     assert found(proxy, {"HTTP_PROXY": proxy}) == []
     assert found(proxy, None) == []

@@ -6,16 +6,16 @@ import pytest
 from tests.pods.json_patch import applied
 from tests.pods.table import CASES, Case, decoded, own_namespace, pod_egress, wanted
 
-from transom.pods.patch import ca_text, patch, proxy_text
+from transom.pods.patch import build_patch, format_ca_result, format_proxy_result
 
 
 def normal(pod: dict[str, Any]) -> dict[str, Any]:
     """An empty value is as good as none."""
     for field in ("initContainers", "containers"):
         for container in pod["spec"].get(field, ()):
-            for one in container.get("env", ()):
-                if one.get("value") == "":
-                    del one["value"]
+            for item in container.get("env", ()):
+                if item.get("value") == "":
+                    del item["value"]
     return pod
 
 
@@ -27,7 +27,7 @@ def test_the_table_is_large_enough() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_a_pod_gets(case: Case) -> None:
     made = pod_egress(case.settings)
-    found = patch(decoded(case.pod), own_namespace(case), case.labels, made)
+    found = build_patch(decoded(case.pod), own_namespace(case), case.labels, made)
     after = applied(case.pod, found.operations)
     assert normal(after) == normal(wanted(case, case.pod, made))
     assert ("given" if found.proxy is None else found.proxy).find(case.proxy) >= 0
@@ -36,11 +36,11 @@ def test_what_a_pod_gets(case: Case) -> None:
     else:
         assert found.ca is not None
     assert bool(found.warnings) == (case.warning is not None)
-    assert all(case.warning is not None and case.warning in one for one in found.warnings)
+    assert all(case.warning is not None and case.warning in warning for warning in found.warnings)
     assert "hunter2" not in repr(found)
-    assert proxy_text(found).startswith(("given to", "nothing to do") if case.proxy == "given" else "not given: ")
-    assert ca_text(found).startswith("mounted in" if case.with_ca else "not given: ")
+    assert format_proxy_result(found).startswith(("given to", "nothing to do") if case.proxy == "given" else "not given: ")
+    assert format_ca_result(found).startswith("mounted in" if case.with_ca else "not given: ")
 
-    again = patch(decoded(after), own_namespace(case), case.labels, made)
+    again = build_patch(decoded(after), own_namespace(case), case.labels, made)
     assert again.operations == ()
     assert found.needs_secret == (made.in_secret and case.proxy == "given" and bool(case.env))

@@ -12,7 +12,7 @@ from tests.pods.strategies import pods
 from tests.pods.table import SETTINGS, decoded, pod_egress
 
 from transom.pods.environment import CONFIG_MAP, PROXY_VARIABLES, PodEgress
-from transom.pods.patch import PodPatcher, patch
+from transom.pods.patch import PodPatcher, build_patch
 
 LABELS = [{}, {"transom.dev/inject-ca": "true"}, {"team": "a"}]
 
@@ -28,48 +28,48 @@ def patcher(name: str) -> PodPatcher:
 
 
 def containers(pod: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {one["name"]: one for field in ("initContainers", "containers") for one in pod["spec"].get(field, ())}
+    return {item["name"]: item for field in ("initContainers", "containers") for item in pod["spec"].get(field, ())}
 
 
 @settings(max_examples=400, deadline=None)
 @given(pods(), st.sampled_from(list(SETTINGS)), st.sampled_from(LABELS))
 def test_nothing_of_the_pods_own_is_lost(pod: dict[str, Any], name: str, labels: dict[str, str]) -> None:
     egress = made(name)
-    found = patch(decoded(pod), "shop", labels, egress)
+    found = build_patch(decoded(pod), "shop", labels, egress)
     after = applied(pod, found.operations)
     override = pod["metadata"].get("annotations", {}).get("transom.dev/inject-proxy") == "override"
     windows = pod["spec"].get("os", {}).get("name") == "windows"
-    ours = {one for pair in egress.pairs for one in (pair.name, pair.twin)} if override and found.proxy is None else set()
+    ours = {item for pair in egress.pairs for item in (pair.name, pair.twin)} if override and found.proxy is None else set()
     for container, before in containers(pod).items():
         now = containers(after)[container]
         env, held = now.get("env", []), before.get("env", [])
-        theirs = [one for one in held if (one["name"].upper() if windows else one["name"]) not in ours]
+        theirs = [item for item in held if (item["name"].upper() if windows else item["name"]) not in ours]
         added = len(env) - len(theirs)
         if ours:
-            assert [one for one in env if one in theirs] == theirs
-            names = [one["name"].upper() if windows else one["name"] for one in env]
+            assert [item for item in env if item in theirs] == theirs
+            names = [item["name"].upper() if windows else item["name"] for item in env]
             assert all(names.count(pair.name) == 1 for pair in egress.pairs)
             assert all(names.count(pair.twin) == (0 if windows else 1) for pair in egress.pairs)
         else:
             # what is ours stands first, what was there follows as it was
             assert env[added:] == theirs == held
-            assert len({one["name"] for one in env}) == len(env)
+            assert len({item["name"] for item in env}) == len(env)
             # one unit: who has any of the variables gets none
-            own = {one["name"].upper() if windows else one["name"] for one in held} & PROXY_VARIABLES
-            assert not (own and PROXY_VARIABLES & {one["name"] for one in env[:added]})
+            own = {item["name"].upper() if windows else item["name"] for item in held} & PROXY_VARIABLES
+            assert not (own and PROXY_VARIABLES & {item["name"] for item in env[:added]})
         assert now.get("volumeMounts", [])[: len(before.get("volumeMounts", []))] == before.get("volumeMounts", [])
         assert {key: value for key, value in now.items() if key not in ("env", "volumeMounts")} == {
             key: value for key, value in before.items() if key not in ("env", "volumeMounts")
         }
     volumes = after["spec"].get("volumes", [])
-    assert [one for one in volumes if one["name"] != CONFIG_MAP] == pod["spec"].get("volumes", [])
+    assert [volume for volume in volumes if volume["name"] != CONFIG_MAP] == pod["spec"].get("volumes", [])
     rest = {key: value for key, value in after["spec"].items() if key not in ("containers", "initContainers", "volumes")}
     assert rest == {key: value for key, value in pod["spec"].items() if key not in ("containers", "initContainers", "volumes")}
     annotations = {key: value for key, value in after["metadata"].get("annotations", {}).items() if "settings-hash" not in key}
     held_annotations = pod["metadata"].get("annotations", {})
     assert annotations == {key: value for key, value in held_annotations.items() if "settings-hash" not in key}
     assert after["metadata"].get("labels") == pod["metadata"].get("labels")
-    assert patch(decoded(after), "shop", labels, egress).operations == ()
+    assert build_patch(decoded(after), "shop", labels, egress).operations == ()
     if not found.operations:
         assert after == pod
 
@@ -78,7 +78,7 @@ def test_nothing_of_the_pods_own_is_lost(pod: dict[str, Any], name: str, labels:
 @given(pods(), st.sampled_from(list(SETTINGS)), st.sampled_from(LABELS))
 def test_what_other_pods_got_changes_nothing(pod: dict[str, Any], name: str, labels: dict[str, str]) -> None:
     """Operations are kept for the next pod of the same shape."""
-    kept, new = patcher(name).patch(decoded(pod), "shop", labels), patch(decoded(pod), "shop", labels, made(name))
+    kept, new = patcher(name).build_patch(decoded(pod), "shop", labels), build_patch(decoded(pod), "shop", labels, made(name))
     assert kept == new
     assert kept.operations.encoded == new.operations.encoded
     text = base64.b64decode(msgspec.json.decode(kept.operations.encoded.base64))
@@ -92,22 +92,22 @@ def test_what_other_pods_got_changes_nothing(pod: dict[str, Any], name: str, lab
 )
 def test_of_ephemeral_containers_only_the_new_ones_are_patched(pod: dict[str, Any], name: str, added: list[str]) -> None:
     egress = made(name)
-    pod = applied(pod, patch(decoded(pod), "shop", {}, egress).operations)
+    pod = applied(pod, build_patch(decoded(pod), "shop", {}, egress).operations)
     before = {**pod, "spec": {**pod["spec"], "ephemeralContainers": [{"name": "there", "image": "x"}]}}
-    debuggers = [{"name": "there", "image": "x"}, *({"name": one, "image": "x"} for one in added)]
+    debuggers = [{"name": "there", "image": "x"}, *({"name": item, "image": "x"} for item in added)]
     now = {**pod, "spec": {**pod["spec"], "ephemeralContainers": debuggers}}
-    found = patch(decoded(now), "shop", {}, egress, before=decoded(before))
+    found = build_patch(decoded(now), "shop", {}, egress, before=decoded(before))
     after = applied(now, found.operations)
-    assert all(one.path.startswith("/spec/ephemeralContainers/") for one in found.operations)
+    assert all(operation.path.startswith("/spec/ephemeralContainers/") for operation in found.operations)
     assert after["spec"]["ephemeralContainers"][0] == {"name": "there", "image": "x"}
     refused = pod["metadata"].get("annotations", {}).get("transom.dev/inject-proxy") == "false"
     mounted = any(volume["name"] == CONFIG_MAP for volume in pod["spec"].get("volumes", ()))
-    for one in after["spec"]["ephemeralContainers"][1:]:
-        names = [item["name"] for item in one.get("env", [])]
+    for ephemeral_container in after["spec"]["ephemeralContainers"][1:]:
+        names = [item["name"] for item in ephemeral_container.get("env", [])]
         assert ("HTTP_PROXY" in names) != refused
         assert ("SSL_CERT_FILE" in names or "PIP_CERT" in names) == mounted
-        assert [item["name"] for item in one.get("volumeMounts", [])] == ([CONFIG_MAP] if mounted else [])
-    assert patch(decoded(after), "shop", {}, egress, before=decoded(before)).operations == ()
+        assert [item["name"] for item in ephemeral_container.get("volumeMounts", [])] == ([CONFIG_MAP] if mounted else [])
+    assert build_patch(decoded(after), "shop", {}, egress, before=decoded(before)).operations == ()
 
 
 @settings(max_examples=100, deadline=None)
@@ -115,12 +115,12 @@ def test_of_ephemeral_containers_only_the_new_ones_are_patched(pod: dict[str, An
 def test_variables_of_older_settings_keep_their_hash(pod: dict[str, Any], names: tuple[str, str]) -> None:
     """Another webhook added a container between two calls, and the settings changed meanwhile: the pod counts as older."""
     pod["metadata"].pop("annotations", None)
-    for one in containers(pod).values():
-        one.pop("env", None)
+    for container in containers(pod).values():
+        container.pop("env", None)
     older, newer = (made(name) for name in names)
-    after = applied(pod, patch(decoded(pod), "shop", {}, older).operations)
+    after = applied(pod, build_patch(decoded(pod), "shop", {}, older).operations)
     after["spec"]["containers"].append({"name": "late", "image": "x"})
-    after = applied(after, patch(decoded(after), "shop", {}, newer).operations)
+    after = applied(after, build_patch(decoded(after), "shop", {}, newer).operations)
     assert containers(after)["late"]["env"]
     assert after["metadata"]["annotations"] == {"transom.dev/settings-hash": older.digest}
 

@@ -5,41 +5,41 @@ from typing import Any
 import pytest
 from tests.pods.table import OWN, pod_egress
 
-from transom.manifests.admission import admission
-from transom.manifests.templates import resolved
-from transom.manifests.values import Values, plain
-from transom.pods.registration import Called, FailurePolicy, registration
+from transom.manifests.admission import build_admission
+from transom.manifests.templates import resolve_template
+from transom.manifests.values import Values, to_json_data
+from transom.pods.registration import Called, FailurePolicy, build_registration, has_same_rules
 
 OWNER = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "transom-webhook", "uid": "u1"}
 SERVICE = Called(OWN, "transom-webhook")
 
 
 def made(settings: str, called: Called = SERVICE, policy: FailurePolicy = "Ignore") -> dict[str, Any]:
-    return registration(pod_egress(settings), called, "PEM", policy, OWNER)
+    return build_registration(pod_egress(settings), called, "PEM", policy, OWNER)
 
 
 @pytest.mark.parametrize("policy", ["Ignore", "Fail"])
 def test_each_entry_costs_a_pod_little(policy: FailurePolicy) -> None:
     value = made("plain", policy=policy)
     assert value["metadata"]["ownerReferences"] == [OWNER]
-    names = [one["name"] for one in value["webhooks"]]
+    names = [webhook["name"] for webhook in value["webhooks"]]
     assert names == ["pods.transom.dev", "pods-with-ca.transom.dev"]
-    for one in value["webhooks"]:
-        assert one["failurePolicy"] == policy
-        assert (one["timeoutSeconds"], one["reinvocationPolicy"], one["sideEffects"]) == (5, "IfNeeded", "None")
-        rules = {(rule["operations"][0], rule["resources"][0]) for rule in one["rules"]}
+    for item in value["webhooks"]:
+        assert item["failurePolicy"] == policy
+        assert (item["timeoutSeconds"], item["reinvocationPolicy"], item["sideEffects"]) == (5, "IfNeeded", "None")
+        rules = {(rule["operations"][0], rule["resources"][0]) for rule in item["rules"]}
         assert rules == {("CREATE", "pods"), ("UPDATE", "pods/ephemeralcontainers")}
 
 
 def test_namespaces_that_are_left_alone_are_not_asked_about() -> None:
-    for one in made("narrowed")["webhooks"]:
-        expressions = one["namespaceSelector"]["matchExpressions"]
+    for webhook in made("narrowed")["webhooks"]:
+        expressions = webhook["namespaceSelector"]["matchExpressions"]
         named = next(each for each in expressions if each["key"] == "kubernetes.io/metadata.name")
         assert named["operator"] == "NotIn"
         assert set(named["values"]) == {OWN, "kube-system", "kube-public", "kube-node-lease"}
         assert {"key": "transom.dev/inject", "operator": "NotIn", "values": ["disabled"]} in expressions
         assert {"key": "team", "operator": "In", "values": ["a", "b"]} in expressions
-        conditions = " ".join(each["expression"] for each in one["matchConditions"])
+        conditions = " ".join(each["expression"] for each in webhook["matchConditions"])
         for word in ("'kube-'", "'openshift-'", "kubernetes.io/config.mirror", "hostProcess", "policies.kyverno.io"):
             assert word in conditions
 
@@ -57,8 +57,18 @@ def test_how_the_server_is_called() -> None:
     assert entry["clientConfig"] == {"url": "https://[::1]:9443/pods", "caBundle": "UEVN"}
 
 
+@pytest.mark.parametrize("timeout", [1, 5, 30])
+def test_the_operator_knows_a_registration_with_another_time_limit(timeout: int) -> None:
+    egress = pod_egress("plain")
+    value = build_registration(egress, SERVICE, "PEM", "Ignore", OWNER, timeout)
+    assert {webhook["timeoutSeconds"] for webhook in value["webhooks"]} == {timeout}
+    assert has_same_rules(value, egress)
+    value["webhooks"][0]["namespaceSelector"] = {}
+    assert not has_same_rules(value, egress)
+
+
 def test_two_replicas_that_are_not_evicted_at_once() -> None:
-    objects = {one["kind"]: one for one in resolved(admission(), plain(Values()), OWN)}
+    objects = {item["kind"]: item for item in resolve_template(build_admission(), to_json_data(Values()), OWN)}
     deployment, budget = objects["Deployment"]["spec"], objects["PodDisruptionBudget"]["spec"]
     assert deployment["replicas"] == 2
     assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}

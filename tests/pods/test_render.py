@@ -8,7 +8,7 @@ from tests.pods.table import NAMESPACES, OWN, PASSWORD, objects
 from tests.support.command import run
 from tests.support.operator.bundles import ROOT_1
 
-from transom.proxy.trust import parse_bundle, pem
+from transom.proxy.trust import format_pem, parse_bundle
 
 POD = {"name": "web", "namespace": "plain", "labels": {"transom.dev/inject-ca": "true"}}
 ALL = {"plain", "team-a", "team-c", "with-ca", "without-ca", "enabled", "kubernetes-like"}
@@ -37,17 +37,17 @@ def test_the_objects_of_pods(settings: str, secrets: set[str], bundles: set[str]
     done = run(*command)
     assert done.code == 0, done.err
     made = list(yaml.safe_load_all(done.out))
-    found = {(one["kind"], one["metadata"]["name"], one["metadata"]["namespace"]) for one in made}
+    found = {(item["kind"], item["metadata"]["name"], item["metadata"]["namespace"]) for item in made}
     wanted = {("Secret", "transom-egress", name) for name in secrets}
     assert found == wanted | {("ConfigMap", "transom-egress-ca", name) for name in bundles}
-    for one in made:
-        assert one["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "transom"}
-        if one["kind"] == "Secret":
-            assert set(one["data"].values()) == {"***"}
+    for entry in made:
+        assert entry["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "transom"}
+        if entry["kind"] == "Secret":
+            assert set(entry["data"].values()) == {"***"}
         else:
-            assert one["data"] == {"ca-bundle.crt": pem(parse_bundle(ROOT_1).certificates)}
+            assert entry["data"] == {"ca-bundle.crt": format_pem(parse_bundle(ROOT_1).certificates)}
     assert PASSWORD not in done.out
     if secrets:
         shown = list(yaml.safe_load_all(run(*command, "--show-secrets").out))
-        assert all(one["data"].keys() == {"HTTP_PROXY", "HTTPS_PROXY"} for one in shown if one["kind"] == "Secret")
+        assert all(item["data"].keys() == {"HTTP_PROXY", "HTTPS_PROXY"} for item in shown if item["kind"] == "Secret")
         assert "***" not in str(shown)

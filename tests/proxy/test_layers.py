@@ -4,13 +4,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.bundles import NOW, PASSWORD, certificate, cluster, config_map, egress_proxy, openshift_proxy, secret, write
+from tests.support.bundles import (
+    NOW,
+    PASSWORD,
+    certificate,
+    cluster,
+    config_map,
+    egress_proxy,
+    openshift_proxy,
+    private_key,
+    secret,
+    write,
+)
 
 from transom.proxy.objects import LabelSelector
 from transom.proxy.settings import Egress
 from transom.sources.directory import load
 from transom.sources.examination import Examined, examine
-from transom.windows.nodes import WindowsInstance
+from transom.windows.nodes.windows_instance import WindowsInstance
 
 BASE: dict[str, Any] = {
     "httpProxy": "http://p.x:1",
@@ -164,21 +175,21 @@ def test_settings_of_a_host(tmp_path: Path) -> None:
     found = examined(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), layer, cluster("prod"), reference).settings
     (host,) = hosts(tmp_path)
     assert host.cluster == ("org-x", "prod")
-    assert urls(found.of(host)) == ("http://q.x:1", None)
+    assert urls(found.for_instance(host)) == ("http://q.x:1", None)
     found = examined(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), layer, instance()).settings
-    assert urls(found.of(hosts(tmp_path)[0])) == ("http://p.x:1", None)
+    assert urls(found.for_instance(hosts(tmp_path)[0])) == ("http://p.x:1", None)
 
 
 def test_settings_that_are_not_for_nodes(tmp_path: Path) -> None:
     found = examined(tmp_path, egress_proxy({"httpProxy": "http://p.x:1", "consumers": ["Pods"]}), instance()).settings
-    egress = found.of(hosts(tmp_path)[0])
+    egress = found.for_instance(hosts(tmp_path)[0])
     assert egress is not None
     assert not egress.configured
 
 
 def test_a_kubelet_is_not_given_a_list_without_the_api_server(tmp_path: Path) -> None:
-    key = secret("cloud-private-key", stringData={"private-key.pem": "-----BEGIN OPENSSH PRIVATE KEY-----"})
-    for spec, lifecycle, known, refused in (
+    key = secret("cloud-private-key", stringData={"private-key.pem": private_key()})
+    for spec, lifecycle, item, refused in (
         ({}, "Egress", False, False),
         ({}, "Node", False, True),
         ({"networks": {"internalAPIHost": "api.x"}}, "Node", True, False),
@@ -187,7 +198,7 @@ def test_a_kubelet_is_not_given_a_list_without_the_api_server(tmp_path: Path) ->
     ):
         found = examined(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"} | spec), instance(lifecycle), key)
         assert found.settings.own is not None
-        assert found.settings.own.api_server_known is known
+        assert found.settings.own.api_server_known is item
         assert [finding.field for finding in found.errors] == (["spec.lifecycle"] if refused else [])
 
 
@@ -221,7 +232,7 @@ def test_a_bundle_of_openshifts_proxy_that_is_not_there_is_an_error(tmp_path: Pa
 
 def test_a_base_of_another_name_is_an_error_where_no_cluster_could_have_it(tmp_path: Path) -> None:
     found = examined(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}, "proxy"))
-    assert [(one.object, one.field) for one in found.errors] == [("EgressProxy/proxy", "metadata.name")]
+    assert [(error.object, error.field) for error in found.errors] == [("EgressProxy/proxy", "metadata.name")]
     assert found.settings.own is not None
     assert found.settings.own.missing
     assert not examined(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}, "proxy"), egress_proxy({})).errors
@@ -287,10 +298,10 @@ def test_no_proxy_is_said_by_a_layer_that_sets_none(name: str, spec: dict[str, o
 )
 def test_a_layer_without_effect_is_a_warning(spec: dict[str, object], fields: list[str], tmp_path: Path) -> None:
     found = examined(tmp_path, egress_proxy(BASE), CREDENTIALS, egress_proxy(spec, "layer"), cluster("prod"))
-    told = [one for one in found.findings if one.object == "EgressProxy/layer"]
-    assert sorted(one.field for one in told) == fields
-    assert {one.severity for one in told} <= {"warning"}
-    assert all("mode: Direct" in one.message for one in told if one.field != "spec")
+    told = [finding for finding in found.findings if finding.object == "EgressProxy/layer"]
+    assert sorted(item.field for item in told) == fields
+    assert {item.severity for item in told} <= {"warning"}
+    assert all("mode: Direct" in item.message for item in told if item.field != "spec")
 
 
 def test_which_pods_of_workload_clusters(tmp_path: Path) -> None:

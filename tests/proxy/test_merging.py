@@ -116,8 +116,8 @@ def test_machines_that_no_item_covers(
 ) -> None:
     base = egress_proxy({"httpProxy": "http://p.x:1", "noProxy": items})
     examined = examine(load([write(tmp_path, base, cluster("prod"), machine("m", *addresses))]), NOW)
-    told = [one for one in examined.findings if one.field == "spec.infrastructureRef"]
-    assert [one.object for one in told] == (["Cluster/org-x/prod"] if outside else [])
+    told = [finding for finding in examined.findings if finding.field == "spec.infrastructureRef"]
+    assert [item.object for item in told] == (["Cluster/org-x/prod"] if outside else [])
     for address in outside:
         assert f"of its Machines no item of NO_PROXY covers {address}: the API server reaches kubelets there" in told[0].message
         assert "in noProxy, or in networks.machineNetwork, of a layer" in told[0].message
@@ -129,28 +129,40 @@ def test_a_layer_names_the_machines_network(tmp_path: Path) -> None:
         egress_proxy({"networks": {"machineNetwork": ["10.1.0.0/16"]}}, "l"),
     )
     examined = examine(load([write(tmp_path, base, layer, cluster("prod"), machine("m", ("InternalIP", "10.1.1.5")))]), NOW)
-    assert not [one for one in examined.findings if one.field == "spec.infrastructureRef"]
+    assert not [finding for finding in examined.findings if finding.field == "spec.infrastructureRef"]
     layer = egress_proxy({"networks": {"machineNetwork": ["10.1.0.0/16", "x"], "podNetwork": ["10.0.0.0/8"]}}, "l")
     examined = examine(load([write(tmp_path, base, layer, cluster("prod"))]), NOW)
-    assert {one.field for one in examined.errors} == {"spec.networks.machineNetwork[1]", "spec.networks.podNetwork"}
+    assert {error.field for error in examined.errors} == {"spec.networks.machineNetwork[1]", "spec.networks.podNetwork"}
 
 
 def test_a_network_that_is_everything_is_named(tmp_path: Path) -> None:
     network = {"services": {"cidrBlocks": ["0.0.0.0/0"]}, "pods": {"cidrBlocks": ["::/0"]}}
     base = egress_proxy({"httpProxy": "http://p.x:1", "networks": {"machineNetwork": ["0.0.0.0/0"]}})
     examined = examine(load([write(tmp_path, base, cluster("prod", clusterNetwork=network))]), NOW)
-    assert {one.field for one in examined.findings if "is every address" in one.message} == {
+    assert {finding.field for finding in examined.findings if "is every address" in finding.message} == {
         "spec.clusterNetwork.services.cidrBlocks[0]",
         "spec.clusterNetwork.pods.cidrBlocks[0]",
         "spec.networks.machineNetwork[0]",
     }
 
 
+def test_a_network_of_the_clusters_objects_that_is_everything_is_named(tmp_path: Path) -> None:
+    status = {"serviceNetwork": ["0.0.0.0/0", "172.30.0.0/16"], "clusterNetwork": [{"cidr": "10.0.0.0/0"}]}
+    network = {"apiVersion": "config.openshift.io/v1", "kind": "Network", "metadata": {"name": "cluster"}, "status": status}
+    objects = load([write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), network)])
+    examined = examine(objects, NOW)
+    assert {finding.field for finding in examined.findings if "is every address" in finding.message} == {
+        "status.serviceNetwork",
+        "status.clusterNetwork",
+    }
+    assert examined.settings.own.no_proxy == ".cluster.local,.svc,127.0.0.1,172.30.0.0/16,localhost"
+
+
 @pytest.mark.parametrize(("services", "told"), [("10.96.0.0/29", 1), ("10.96.0.0/28", 0)])
 def test_a_services_network_without_an_address_for_dns_is_named(services: str, told: int, tmp_path: Path) -> None:
     network = {"services": {"cidrBlocks": [services]}, "pods": {"cidrBlocks": ["10.244.0.0/16"]}}
     directory = write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), cluster("prod", clusterNetwork=network))
-    fields = [one.field for one in examine(load([directory]), NOW).findings if "too small" in one.message]
+    fields = [finding.field for finding in examine(load([directory]), NOW).findings if "too small" in finding.message]
     assert fields == ["spec.clusterNetwork.services.cidrBlocks[0]"] * told
 
 
@@ -211,7 +223,7 @@ def test_networks_and_region_of_the_infrastructure_object(
     prod = cluster("prod", infrastructureRef={"kind": kind, "name": "infra"})
     other = cluster("other", infrastructureRef={"kind": kind, "name": "another"})
     directory = write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), prod, other, infrastructure)
-    lists = {one["cluster"]: one["noProxy"] for one in run("no-proxy", "merge", "-f", directory, "-o", "json").json}
+    lists = {item["cluster"]: item["noProxy"] for item in run("no-proxy", "merge", "-f", directory, "-o", "json").json}
     before, _, added = lists["org-x/prod"].partition(",svc,127.0.0.1,localhost")
     assert added.removeprefix(",") == items
     assert lists["org-x/other"].startswith(before)
@@ -263,8 +275,8 @@ def test_each_item_has_its_reason(tmp_path: Path) -> None:
     aws = {"infrastructureRef": {"kind": "AWSCluster"}}
     directory = write(tmp_path, base, layer, cluster("prod", **aws))
     own, prod = run("no-proxy", "merge", "-f", directory, "-o", "json").json
-    assert prod["noProxy"] == ",".join(one["item"] for one in prod["items"])
-    assert {one["item"]: one["reason"] for one in prod["items"]} == {
+    assert prod["noProxy"] == ",".join(item["item"] for item in prod["items"])
+    assert {item["item"]: item["reason"] for item in prod["items"]} == {
         "cluster.local": "the cluster's DNS domain",
         "100.64.0.0/13": "the network of Services",
         "100.96.0.0/11": "the network of pods",
@@ -277,8 +289,8 @@ def test_each_item_has_its_reason(tmp_path: Path) -> None:
         "169.254.169.254": "the platform, AWS",
         "10.1.0.0/16": "spec.networks.machineNetwork of EgressProxy/west",
     }
-    assert own["noProxy"] == ",".join(one["item"] for one in own["items"])
-    reasons = {one["item"]: one["reason"] for one in own["items"]}
+    assert own["noProxy"] == ",".join(item["item"] for item in own["items"])
+    reasons = {item["item"]: item["reason"] for item in own["items"]}
     assert reasons["metadata.google.internal"] == "the platform, GCP"
     assert reasons["a.com"] == "spec.noProxy of EgressProxy/cluster"
     text = run("no-proxy", "merge", "-f", directory, "--reasons").out

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tests.support.bundles import NOW, certificate, private_key
 from tests.support.command import run
 
-from transom.proxy.trust import MAX_BUNDLE, concerns, parse_bundle, pem, subject_of
+from transom.proxy.trust import MAX_BUNDLE, Certificate, format_pem, iter_concerns, parse_bundle, parse_subject
 
 ROOT = certificate("Root")
 ISSUING = certificate("Issuing", "Root")
@@ -48,9 +48,9 @@ def broken(label: str, body: str = "AAAA\n") -> str:
 def test_what_is_read(text: str, held: list[str]) -> None:
     bundle = parse_bundle(text)
     assert not [problem for problem in bundle.problems if problem.severity == "error"]
-    assert [certificate.der for certificate in bundle.certificates] == [der(one) for one in held]
+    assert [certificate.der for certificate in bundle.certificates] == [der(item) for item in held]
     assert parse_bundle(text.encode()).certificates == bundle.certificates
-    assert parse_bundle(pem(bundle.certificates)).certificates == bundle.certificates
+    assert parse_bundle(format_pem(bundle.certificates)).certificates == bundle.certificates
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,12 @@ def test_what_is_read(text: str, held: list[str]) -> None:
         (broken("PKCS7"), 1, 1, "openssl pkcs7"),
         (broken("CERTIFICATE", "QUJD\n" * 30_000), 1, 1, "too large"),
         ("x" * (MAX_BUNDLE + 1), 1, 1, "at most"),
+        (ROOT.rstrip("\n") + ISSUING, 1, 1, "no line break"),
+        ("# c\n" + ROOT.rstrip("\n") + ISSUING.rstrip("\n") + ROOT, 1, 2, "no line break"),
+        (ISSUING + ROOT.rstrip("\n") + ISSUING, 2, len(ISSUING.splitlines()) + 1, "no line break"),
+        (ROOT.rstrip("\n") + private_key(), 1, 1, "this is a private key"),
+        (private_key().rstrip("\n") + ROOT, 1, 1, "this is a private key"),
+        (ROOT.rstrip("\n") + broken("X509 CRL"), 1, 1, "no line break"),
     ],
 )
 def test_what_is_refused(text: str, index: int, line: int, says: str) -> None:
@@ -87,7 +93,7 @@ def test_der_is_told_apart() -> None:
 def test_five_hundred_certificates() -> None:
     single = [certificate(f"Root {number}") for number in range(500)]
     bundle = parse_bundle("".join(single))
-    assert [held.der for held in bundle.certificates] == [der(one) for one in single]
+    assert [held.der for held in bundle.certificates] == [der(item) for item in single]
     assert not bundle.problems
 
 
@@ -111,15 +117,31 @@ def test_a_bundle_as_a_system_has_it() -> None:
         (certificate("Soon", ends="2026-06-30"), ["expires on 2026-06-30"]),
         (certificate("Later", ends="2026-07-03"), []),
         (certificate("Future", begins="2030-01-01"), ["not valid before 2030-01-01"]),
-        (certificate("proxy.corp.example", authority=False), ["is no CA (basic constraints): CN=proxy.corp.example"]),
-        (certificate("proxy.corp.example", authority=None), ["is no CA (basic constraints)"]),
-        (ROOT + certificate("proxy.corp.example", "Root", authority=False), ["is no CA (basic constraints)"]),
+        (certificate("proxy.corp.example", authority=False), ["is not a CA (basic constraints): CN=proxy.corp.example"]),
+        (certificate("proxy.corp.example", authority=None), ["is not a CA (basic constraints)"]),
+        (ROOT + certificate("proxy.corp.example", "Root", authority=False), ["is not a CA (basic constraints)"]),
     ],
 )
 def test_concerns(text: str, says: list[str]) -> None:
-    found = [message for _, message in concerns(parse_bundle(text).certificates, NOW)]
+    found = [message for _, message in iter_concerns(parse_bundle(text).certificates, NOW)]
     assert len(found) == len(says)
     assert all(part in message for part, message in zip(says, found, strict=True))
+
+
+def with_negative_serial(text: str) -> str:
+    """Return a certificate whose serial number has the sign bit; nothing else of it changes."""
+    data = bytearray(der(text))
+    # version 3, then the INTEGER with the serial number: its tag, its length, its bytes (RFC 5280, 4.1)
+    start = data.index(b"\xa0\x03\x02\x01\x02\x02") + 7
+    data[start] |= 0x80
+    return format_pem([Certificate(bytes(data), None)])
+
+
+def test_negative_serial_number_is_a_concern() -> None:
+    (found,) = parse_bundle(with_negative_serial(ROOT)).certificates
+    assert found.serial.startswith("-")
+    assert [message for _, message in iter_concerns([found], NOW) if "Go 1.23" in message]
+    assert not [message for _, message in iter_concerns(parse_bundle(ROOT).certificates, NOW) if "serial" in message]
 
 
 def test_inspect_says_what_openssl_says(tmp_path: Path) -> None:
@@ -153,7 +175,7 @@ def test_a_serial_number_of_old_roots_is_shown_without_a_word_of_the_library(tmp
         warnings.simplefilter("always")
         ran = run("trust", "inspect", str(file), "-o", "json")
     assert ran.json[0]["serial"].startswith("-")
-    assert [str(one.message) for one in said] == []
+    assert [str(item.message) for item in said] == []
     assert ran.err == ""
 
 
@@ -161,7 +183,7 @@ def test_inspect_refuses(tmp_path: Path) -> None:
     file = tmp_path / "bundle.pem"
     for text, says in (
         (ROOT + broken("CERTIFICATE"), f"certificate 2 (line {len(ROOT.splitlines()) + 1})"),
-        ("nothing", "there is no certificate in it"),
+        ("nothing", "no certificate found"),
     ):
         file.write_text(text)
         ran = run("trust", "inspect", str(file), "-o", "json")
@@ -185,6 +207,6 @@ def test_a_name_that_is_a_string_of_bits() -> None:
     odd = made.replace(bytes.fromhex("06035504030c"), bytes.fromhex("060355040303"))
     assert odd != made
     found = parse_bundle(broken("CERTIFICATE", base64.encodebytes(odd).decode()))
-    assert [one.subject for one in found.certificates] == ["(name cannot be read)"]
-    assert subject_of(odd) == "(name cannot be read)"
-    assert subject_of(b"none") == "(name cannot be read)"
+    assert [item.subject for item in found.certificates] == ["(name cannot be read)"]
+    assert parse_subject(odd) == "(name cannot be read)"
+    assert parse_subject(b"none") == "(name cannot be read)"

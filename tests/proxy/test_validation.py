@@ -21,9 +21,9 @@ from tests.support.bundles import (
     write,
 )
 
-from transom.controllers.egress.status import concerning, validity
-from transom.proxy import no_proxy
-from transom.proxy.clients.lint import lint
+from transom.controllers.egress.status import build_validity, select_findings
+from transom.proxy import no_proxy_findings
+from transom.proxy.clients.lint import judge_item
 from transom.proxy.finding import Place
 from transom.sources.directory import load
 from transom.sources.examination import examine
@@ -102,8 +102,8 @@ NETWORK = st.tuples(st.ip_addresses(v=4).map(str), st.integers(0, 32)) | st.tupl
 @example("::ffff:10.0.0.1")
 def test_what_kubelet_and_containerd_do_not_heed_is_never_passed_over(item: str) -> None:
     """They are Go: an item that its profile ignores has a finding."""
-    if lint(item, ("go",)):
-        assert list(no_proxy.examine(item, Place("f", "o"), ("spec", "noProxy")))
+    if list(judge_item(item, {item}, ("go",))):
+        assert list(no_proxy_findings.examine(item, Place("f", "o"), ("spec", "noProxy")))
 
 
 def test_the_table_has_sixty_rows() -> None:
@@ -136,13 +136,13 @@ def test_one_url_is_none_for_chart_operator(
 ) -> None:
     """It is said once, however many clusters there are, by validate and on the object."""
     findings = examine(load([write(tmp_path, *objects, cluster("a"), cluster("b"))]), NOW).findings
-    found = [one for one in findings if "chart-operator" in one.message]
-    assert [(one.object, one.field, one.severity) for one in found] == [(*one, "warning") for one in lacking]
-    for one in found:
-        name, spec = one.object.partition("/")[2], objects[-1]["spec"]
-        proxy = spec if one.object.startswith("Proxy/") else None
-        told = validity(name, spec, concerning(name, spec, "transom-system", findings, proxy), proxy)["Valid"]
+    found = [finding for finding in findings if "chart-operator" in finding.message]
+    assert [(item.object, item.field, item.severity) for item in found] == [(*item, "warning") for item in lacking]
+    for entry in found:
+        name, spec = entry.object.partition("/")[2], objects[-1]["spec"]
+        proxy = spec if entry.object.startswith("Proxy/") else None
+        told = build_validity(name, spec, select_findings(name, spec, "transom-system", findings, proxy), proxy)["Valid"]
         assert told.status == "True"
-        assert one.message in told.message
+        assert entry.message in told.message
     alone = examine(load([write(tmp_path, *objects)]), NOW).findings
-    assert not [one for one in alone if "chart-operator" in one.message], "there is no workload cluster"
+    assert not [item for item in alone if "chart-operator" in item.message], "there is no workload cluster"

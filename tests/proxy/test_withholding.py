@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.support.bundles import NOW, certificate, cluster, config_map, egress_proxy, openshift_proxy, secret, write
+from tests.support.bundles import (
+    NOW,
+    certificate,
+    cluster,
+    config_map,
+    egress_proxy,
+    openshift_proxy,
+    private_key,
+    secret,
+    write,
+)
 from tests.support.command import run
 
 from transom.proxy.layers import ALL_CONSUMERS, WITH_CREDENTIALS
@@ -86,23 +96,23 @@ def test_who_gets_them(
     assert settings.own is not None
     assert sorted(name for (_, name), egress in settings.clusters.items() if egress is not None) == having
     by: dict[str, list[str]] = {}
-    for (_, name), one in settings.withheld.items():
-        by.setdefault(one.by, []).append(name)
-        assert one.egress.holds_credentials
+    for (_, name), entry in settings.withheld.items():
+        by.setdefault(entry.egress_proxy, []).append(name)
+        assert entry.egress.holds_credentials
     assert {name: sorted(clusters) for name, clusters in by.items()} == withheld
-    warned = [one for one in found.findings if one.field == "spec.clusterSelector"]
-    assert all(one.severity == "warning" and TOKEN not in one.message for one in warned)
-    assert {one.object.partition("/")[2] for one in warned} == set(withheld)
-    for one in warned:
-        clusters = withheld[one.object.partition("/")[2]]
-        assert f"{len(clusters)} cluster" in one.message
-        assert all(f"org-x/{name}" in one.message for name in clusters)
+    warned = [finding for finding in found.findings if finding.field == "spec.clusterSelector"]
+    assert all(item.severity == "warning" and TOKEN not in item.message for item in warned)
+    assert {item.object.partition("/")[2] for item in warned} == set(withheld)
+    for element in warned:
+        clusters = withheld[element.object.partition("/")[2]]
+        assert f"{len(clusters)} cluster" in element.message
+        assert all(f"org-x/{name}" in element.message for name in clusters)
     assert not found.errors
 
 
 def test_what_a_withheld_cluster_would_have_had_is_there_for_who_asks(tmp_path: Path) -> None:
     found = examined(tmp_path, egress_proxy(OF_SECRET), cluster("prod")).settings
-    egress = found.asked_for(("org-x", "prod"))
+    egress = found.get_with_withheld(("org-x", "prod"))
     assert egress is not None
     assert egress.http_proxy is not None
     assert TOKEN in egress.http_proxy.reveal()
@@ -111,7 +121,7 @@ def test_what_a_withheld_cluster_would_have_had_is_there_for_who_asks(tmp_path: 
 
 def test_without_clusters_a_base_is_not_warned_of_and_a_layer_is(tmp_path: Path) -> None:
     def warned(*objects: dict[str, Any]) -> list[str]:
-        return [one.object for one in examined(tmp_path, *objects).findings if one.field == "spec.clusterSelector"]
+        return [finding.object for finding in examined(tmp_path, *objects).findings if finding.field == "spec.clusterSelector"]
 
     assert warned(egress_proxy(OF_SECRET)) == []
     assert warned(egress_proxy(PLAIN), egress_proxy(OF_SECRET, "own")) == ["EgressProxy/own"]
@@ -152,7 +162,7 @@ def manifests(tmp_path: Path, spec: dict[str, Any]) -> list[str]:
         "metadata": {"name": "win-1"},
         "spec": {"address": "10.0.0.7", "username": "a", "clusterRef": {"name": "prod", "namespace": "org-x"}},
     }
-    key = secret("cloud-private-key", stringData={"private-key.pem": "-----BEGIN PRIVATE KEY-----\n"})
+    key = secret("cloud-private-key", stringData={"private-key.pem": private_key()})
     bundle = config_map("corp-ca", {"ca-bundle.crt": certificate("Root")})
     whole = egress_proxy(spec | {"noProxy": "a.x", "apps": [app], "propagate": True, "trustedCA": {"name": "corp-ca"}})
     directory = write(tmp_path, whole, SECRET, cluster("prod"), template, host, key, bundle)
@@ -210,7 +220,7 @@ def test_commands_say_so_and_go_on(tmp_path: Path) -> None:
     arguments = manifests(tmp_path, OF_SECRET)
     ran = run("validate", *arguments, "-o", "json")
     assert ran.code == 0
-    (warning,) = (one for one in ran.json if one["field"] == "spec.clusterSelector")
+    (warning,) = (item for item in ran.json if item["field"] == "spec.clusterSelector")
     assert (warning["severity"], warning["object"]) == ("warning", "EgressProxy/cluster")
     assert "spec.clusterSelector" in run("render", *arguments).err
     ran = run("no-proxy", "merge", *arguments, "-o", "json")
@@ -230,5 +240,5 @@ def test_the_file_of_a_windows_worker_is_printed_where_it_is_asked_for(tmp_path:
     inputs = ["--cluster", "prod", "--cluster-namespace", "org-x", "--provider", "vsphere", "--image", "win"]
     ran = run("capi", "worker", *inputs, *manifests(tmp_path, OF_SECRET), "--show-secrets")
     assert ran.code == 0, ran.err
-    names = [one["metadata"]["name"] for one in yaml.safe_load_all(ran.out) if one["kind"] == "Secret"]
+    names = [item["metadata"]["name"] for item in yaml.safe_load_all(ran.out) if item["kind"] == "Secret"]
     assert "prod-windows-proxy" in names

@@ -18,7 +18,7 @@ from tests.sources.bad_input import BAD, HEAD, LIMITED
 from tests.support.bundles import NOW, certificate, egress_proxy, write
 from tests.support.command import run
 
-from transom.proxy import no_proxy, proxy_url, trust
+from transom.proxy import no_proxy, no_proxy_findings, proxy_url, trust
 from transom.proxy.finding import Place
 from transom.sources.examination import examine
 from transom.sources.objects import ObjectReader
@@ -65,7 +65,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_an_empty_directory(tmp_path: Path) -> None:
     ran = run("validate", "-f", str(tmp_path), "-o", "json")
     assert ran.code == 2
-    assert "holds no" in ran.json[0]["message"]
+    assert "contains no" in ran.json[0]["message"]
 
 
 @contextlib.contextmanager
@@ -95,7 +95,7 @@ def test_a_directory_below_that_cannot_be_read() -> None:
             ran = run("validate", "-f", str(top), "-o", "json")
         below.chmod(0o700)
     assert ran.code == 2
-    assert [(one["file"], one["message"]) for one in ran.json] == [(str(below), "cannot be read: Permission denied")]
+    assert [(item["file"], item["message"]) for item in ran.json] == [(str(below), "cannot be read: Permission denied")]
 
 
 def test_documents_before_the_fault_are_read(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_no_object_raises(drawn: list[tuple[tuple[str, str], dict[str, Any]]]) -
     for (api_version, kind), body in drawn:
         value = {"metadata": {"name": "cluster"}, **body, "apiVersion": api_version, "kind": kind}
         reader.add(value, "drawn", lambda _: (1, 1))
-    for finding in examine(reader.objects(), NOW).findings:
+    for finding in examine(reader.build_objects(), NOW).findings:
         json.dumps([finding.severity, finding.object, finding.field, finding.message], ensure_ascii=False).encode("utf-8")
 
 
@@ -163,12 +163,12 @@ def test_no_url_raises(text: str) -> None:
 @settings(max_examples=500, deadline=None)
 @given(st.text(max_size=80) | st.from_regex(r"([*.a-z0-9/:\[\]-]{0,12},?){0,8}", fullmatch=True))
 def test_no_list_raises_and_suggestions_are_valid(text: str) -> None:
-    for finding in no_proxy.examine(text, Place("f", "o"), ("spec", "noProxy")):
+    for finding in no_proxy_findings.examine(text, Place("f", "o"), ("spec", "noProxy")):
         assert finding.message
     for item in no_proxy.split(text):
-        instead = no_proxy.suggestion(item)
+        instead = no_proxy.suggest_item(item)
         if instead is not None:
-            assert not list(no_proxy.examine(instead, Place("f", "o"), ("spec", "noProxy")))
+            assert not list(no_proxy_findings.examine(instead, Place("f", "o"), ("spec", "noProxy")))
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -186,4 +186,4 @@ def test_no_bundle_raises(data: st.DataObject) -> None:
     for held in bundle.certificates:
         assert held.sha256
         assert repr(held)
-    list(trust.concerns(bundle.certificates, NOW))
+    list(trust.iter_concerns(bundle.certificates, NOW))

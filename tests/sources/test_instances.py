@@ -11,7 +11,7 @@ from tests.support.bundles import NOW, cluster, private_key, secret, write
 
 from transom.sources.directory import load
 from transom.sources.examination import examine
-from transom.windows.nodes import private_key as key_of
+from transom.windows.nodes.windows_instance import read_private_key as key_of
 
 KEY = secret("cloud-private-key", stringData={"private-key.pem": private_key()})
 OTHER = secret("other", stringData={"private-key.pem": private_key()})
@@ -135,7 +135,7 @@ def test_one_host_is_one_instance(tmp_path: Path) -> None:
 
 def test_an_object_twice(tmp_path: Path) -> None:
     found = examine(load([write(tmp_path, instance(), KEY), write(tmp_path, instance(), name="more.yaml")]), NOW)
-    assert any("stands twice" in error.message for error in found.errors)
+    assert any("duplicate object" in error.message for error in found.errors)
 
 
 def test_another_version_of_the_api(tmp_path: Path) -> None:

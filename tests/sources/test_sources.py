@@ -1,6 +1,7 @@
 """Objects of others: what of them is not taken, and what is nobody's business here."""
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.support.bundles import NOW, cluster, config_map, egress_proxy, secret
 
 from transom.sources.directory import load
 from transom.sources.examination import Examined, examine
-from transom.sources.yaml_text import InvalidText, read_documents, read_value
+from transom.sources.yaml_text import InvalidText, parse_value, read_documents
 
 PROXY = egress_proxy({"httpProxy": "http://p.x:1"})
 
@@ -90,7 +91,7 @@ def test_other_kinds_and_binary_secrets_are_nobodys_business(tmp_path: Path) -> 
 def test_typed_lists(tmp_path: Path) -> None:
     listed = {"apiVersion": "v1", "kind": "ConfigMapList", "items": [{"metadata": {"name": "a"}, "data": {"k": "v"}}]}
     objects = load([write(tmp_path, listed)])
-    held = objects.config_map("transom-system", "a")
+    held = objects.find_config_map("transom-system", "a")
     assert held is not None
     assert held.data == {"k": "v"}
 
@@ -145,6 +146,23 @@ def test_scalars(text: str, value: object) -> None:
 @given(st.text("{}[]&*<:-+\n \"'|>%!?#,0123456789abcdefox_.e~\\\0\ud800", max_size=80))
 def test_whatever_a_text_is_it_is_read_or_refused(text: str) -> None:
     try:
-        read_value(text)
+        parse_value(text)
     except InvalidText as error:
         assert error.reason
+
+
+def test_hidden_files_are_nobodys_manifests(tmp_path: Path) -> None:
+    """Those of Git, SOPS and a pipeline; and a ConfigMap that is mounted has each file twice, once in a hidden directory."""
+    name = "egress.yaml"
+    (tmp_path / "..2026_01_01").mkdir()
+    (tmp_path / "..2026_01_01" / name).write_text(json.dumps(egress_proxy({"httpProxy": "http://p.x:1"})))
+    (tmp_path / "..data").symlink_to("..2026_01_01")
+    (tmp_path / name).symlink_to(f"..data/{name}")
+    (tmp_path / ".sops.yaml").write_text("creation_rules: []\n")
+    (tmp_path / ".github" / "workflows").mkdir(parents=True)
+    (tmp_path / ".github" / "workflows" / "ci.yaml").write_text("on: push\n")
+    found = load([str(tmp_path)])
+    assert found.findings == ()
+    assert [item.place.file for item in found.egress_proxies] == [str(tmp_path / name)]
+    # who names one means it
+    assert load([str(tmp_path / ".sops.yaml")]).findings != ()

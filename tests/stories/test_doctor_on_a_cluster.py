@@ -15,11 +15,11 @@ from tests.support.pages import on_cluster
 from tests.support.waiting import until
 from tests.webhook.clusters import serving
 
-from transom.cli.observation import asked_for_status
+from transom.cli.observation import list_status_queries
 from transom.cli.status_watch import Followed
 from transom.diagnosis.overview import Overview
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, SECRETS, WINDOWS_INSTANCES
-from transom.manifests.admission import admission_roles
+from transom.manifests.admission import iter_admission_roles
 
 pytestmark = pytest.mark.lab
 
@@ -46,22 +46,22 @@ async def told(cluster: Cluster, *others: str) -> list[dict[str, str]]:
     assert ran.code in (0, 1), ran.err
     assert ran.json["unread"] == []
     own = (f"/{cluster.namespace}/", *others)
-    return [one for one in ran.json["findings"] if any(part in one["object"] for part in own)]
+    return [finding for finding in ran.json["findings"] if any(part in finding["object"] for part in own)]
 
 
 async def test_nothing_looks_wrong_in_a_cluster_at_work_and_what_is_broken_is_found(cluster: Cluster) -> None:
     host = await cluster.simulator.add_host()
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
     await cluster.instance("win-1", host)
-    assert "leader-missing" in [one["id"] for one in await findings(cluster)]
+    assert "leader-missing" in [finding["id"] for finding in await findings(cluster)]
     async with cluster.operator():
         await cluster.wait_ready()
         await until_found(cluster, "NotRegistered")
-        await asyncio.to_thread(cluster.control_plane.apply, list(admission_roles(cluster.namespace)))
+        await asyncio.to_thread(cluster.control_plane.apply, list(iter_admission_roles(cluster.namespace)))
         async with serving(cluster.client, cluster.namespace):
             await until_found(cluster)
         status = (await run("status", "-o", "json")).json
-        assert [(one["name"], one["ready"]) for one in status["objects"]] == [("cluster", "True"), ("win-1", "True")]
+        assert [(obj["name"], obj["ready"]) for obj in status["objects"]] == [("cluster", "True"), ("win-1", "True")]
         assert status["leader"]["working"] is True
         assert status["rollout"]["updated"] == 1
         story = (await run("status", "host", "win-1", "-o", "json")).json
@@ -77,7 +77,7 @@ async def until_found(cluster: Cluster, *reasons: str) -> None:
 
     async def as_wanted() -> bool:
         found[:] = await findings(cluster)
-        return [one["evidence"].partition(":")[0] for one in found] == list(reasons)
+        return [item["evidence"].partition(":")[0] for item in found] == list(reasons)
 
     try:
         await until(as_wanted)
@@ -95,10 +95,10 @@ async def test_the_commands_of_newcomers_mend_what_they_are_for(cluster: Cluster
         (EGRESS_PROXIES, "corp", {"spec": {"httpProxy": PROXY}}, None),
     ):
         value = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}} | fields
-        await cluster.client.server_side_apply(resource, value, name, where, manager="kubectl")
+        await cluster.client.apply(resource, value, name, where, manager="kubectl")
     await cluster.instance("win-1", None, address="127.0.0.1", username="u", keySecret={"name": "key-of-win-2"})
     mended = []
-    while found := [one for one in await told(cluster, elsewhere, "EgressProxy/corp") if one["id"] in NEWCOMERS]:
+    while found := [item for item in await told(cluster, elsewhere, "EgressProxy/corp") if item["id"] in NEWCOMERS]:
         first = found[0]
         assert first["id"] not in mended, first
         mended.append(first["id"])
@@ -113,19 +113,19 @@ NEWCOMERS = ("base-missing", "instance-elsewhere", "reference-elsewhere")
 
 async def _follows(cluster: Cluster) -> None:
     """Each kind is listed once; then what changes is told by the server."""
-    followed = Followed(cluster.client, asked_for_status(cluster.namespace, cluster.namespace, ""), cluster.namespace)
-    tasks = [asyncio.create_task(one.run()) for one in followed.reflectors]
+    followed = Followed(cluster.client, list_status_queries(cluster.namespace, cluster.namespace, ""), cluster.namespace)
+    tasks = [asyncio.create_task(reflector.run()) for reflector in followed.reflectors]
     try:
-        await followed.first()
-        assert ready(followed.status(datetime.now(UTC))) == {"cluster": "True", "win-1": "True"}
-        lists = [one.lists for one in followed.reflectors]
+        await followed.wait_for_lists()
+        assert ready(followed.build_overview(datetime.now(UTC))) == {"cluster": "True", "win-1": "True"}
+        lists = [reflector.lists for reflector in followed.reflectors]
         await cluster.merge(WINDOWS_INSTANCES, "win-1", {"spec": {"paused": True}})
 
         async def is_paused() -> bool:
-            return any(one.reason == "Paused" for one in followed.status(datetime.now(UTC)).objects)
+            return any(obj.reason == "Paused" for obj in followed.build_overview(datetime.now(UTC)).objects)
 
         await until(is_paused)
-        assert [one.lists for one in followed.reflectors] == lists
+        assert [reflector.lists for reflector in followed.reflectors] == lists
         assert max(lists) == 1
     finally:
         for task in tasks:
@@ -135,4 +135,4 @@ async def _follows(cluster: Cluster) -> None:
 
 
 def ready(status: Overview) -> dict[str, Any]:
-    return {one.name: one.ready for one in status.objects}
+    return {obj.name: obj.ready for obj in status.objects}

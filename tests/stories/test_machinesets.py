@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 from lab.control_plane import ControlPlane
-from lab.golang import module_source
+from lab.golang import fetch_module_source
 from tests.support.repository import DOCS
 
 from lab import openshift
@@ -26,7 +26,7 @@ def types() -> dict[str, dict[str, str]]:
     """Fields of each struct of machine/v1beta1 as JSON names them, with their Go types."""
     texts = [
         path.read_text()
-        for path in (module_source(openshift.MODULE, "github.com/openshift/api") / "machine/v1beta1").glob("types_*.go")
+        for path in (fetch_module_source(openshift.MODULE, "github.com/openshift/api") / "machine/v1beta1").glob("types_*.go")
     ]
     found = {
         name: {field: of.rpartition(".")[2].lstrip("*[]") for of, field in GO_FIELD.findall(body)}
@@ -39,19 +39,20 @@ def types() -> dict[str, dict[str, str]]:
 def unknown(value: Any, type_: str, known: dict[str, dict[str, str]], path: str) -> list[str]:
     """Fields that a struct has not."""
     if isinstance(value, list):
-        return [one for item in value for one in unknown(item, type_, known, path)]
+        return [entry for item in value for entry in unknown(item, type_, known, path)]
     if not isinstance(value, dict):
         return []
     assert type_ in known, f"{path}: {type_}"
     wrong = [f"{path}.{key}" for key in value if key not in known[type_]]
     return wrong + [
-        one
+        item
         for key in value.keys() & known[type_].keys()
-        for one in unknown(value[key], known[type_][key], known, f"{path}.{key}")
+        for item in unknown(value[key], known[type_][key], known, f"{path}.{key}")
     ]
 
 
-@pytest.mark.parametrize("provider", PROVIDERS, ids=lambda one: str(one["kind"]))
+@pytest.mark.lab
+@pytest.mark.parametrize("provider", PROVIDERS, ids=lambda item: str(item["kind"]))
 def test_each_field_of_a_provider_is_one_of_openshifts_types(provider: dict[str, Any]) -> None:
     kind, known = provider["kind"], types()
     fields = {key: value for key, value in provider.items() if key not in ("apiVersion", "kind")}

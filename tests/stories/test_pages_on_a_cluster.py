@@ -10,26 +10,27 @@ from tests.support import command as command_line
 from tests.support.operator.bundles import ROOT_1, ROOT_2, SHA1_1, SHA1_2, roots
 from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.pages import on_cluster, run_by, tables
-from tests.support.repository import DOCS, ROOT
+from tests.support.repository import DOCS
 from tests.support.waiting import until
 
 from lab import openshift
-from transom.kube.objects import Whole
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import NAMESPACES, SECRETS, WINDOWS_INSTANCES, Resource
 
 pytestmark = pytest.mark.lab
 HERE = "tests/stories/test_pages_on_a_cluster.py"
-PODS = Resource("", "v1", "Pod", "pods", True, Whole)
-DAEMON_SETS = Resource("apps", "v1", "DaemonSet", "daemonsets", True, Whole)
+PODS = Resource("", "v1", "Pod", "pods", True, UnstructuredObject)
+DAEMON_SETS = Resource("apps", "v1", "DaemonSet", "daemonsets", True, UnstructuredObject)
 ELSEWHERE = {
     "transom status --watch": "tests/cli/test_status.py: it does not end",
     "transom doctor": "tests/stories/test_doctor_on_a_cluster.py: where nobody leads it finds that",
     "transom verify host": "tests/hosts/passes/test_verification.py: 10.0.0.11 is a host of the reader's",
+    "transom check": "tests/cli/test_check.py: nothing is installed here",
     "transom uninstall": "tests/stories/installation/test_uninstall.py",
     "transom apply -f DIR --objects": "tests/controllers/clusters/test_bootstrap.py: it needs Cluster API",
     "transom capi": "the blocks of docs/windows-workers.md",
 }
-"""Commands of README's table that other tests run."""
+"""Commands of the table that other tests run."""
 
 
 async def run(cluster: Cluster, home: Path, lines: str) -> str:
@@ -42,11 +43,11 @@ def lines_of(test: str) -> list[str]:
     return found
 
 
-async def made(cluster: Cluster, namespace: str, resource: Resource[Whole], name: str, **fields: object) -> None:
+async def made(cluster: Cluster, namespace: str, resource: Resource[UnstructuredObject], name: str, **fields: object) -> None:
     """An object of a namespace that the page speaks of."""
     for resource_, name_, fields_, where in ((NAMESPACES, namespace, {}, None), (resource, name, fields, namespace)):
         value = {"apiVersion": resource_.api_version, "kind": resource_.kind, "metadata": {"name": name_}} | fields_
-        await cluster.client.server_side_apply(resource_, value, name_, where)
+        await cluster.client.apply(resource_, value, name_, where)
 
 
 async def test_a_new_ca_and_a_rollout_that_goes_on(cluster: Cluster, tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ async def test_the_start_in_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "corp-ca.pem").write_text(ROOT_1)
     host = await cluster.simulator.add_host()
     said = await run(cluster, tmp_path, written)
-    assert "spec.networks.machineNetwork" in said
+    assert "spec.networks" in said
     place = {"address": host.address, "port": host.port, "username": host.username}
     await cluster.merge(WINDOWS_INSTANCES, "win-1", {"spec": place})
     async with cluster.operator():
@@ -123,21 +124,98 @@ async def test_the_commands_of_an_administrator(cluster: Cluster, tmp_path: Path
     template = {"metadata": {"labels": {"k8s-app": "kube-proxy"}}, "spec": {"containers": [container]}}
     spec = {"selector": {"matchLabels": {"k8s-app": "kube-proxy"}}, "template": template}
     await made(cluster, "kube-system", DAEMON_SETS, "kube-proxy", spec=spec)
-    for lines in lines_of("test_the_commands_of_an_administrator"):
-        await run(cluster, tmp_path, lines)
+    await run(cluster, tmp_path, "kubectl config rename-context lab NAME")
+    try:
+        for lines in lines_of("test_the_commands_of_an_administrator"):
+            await run(cluster, tmp_path, lines)
+    finally:
+        await run(cluster, tmp_path, "kubectl config rename-context NAME lab")
     assert "ssh" in (tmp_path / "user-data.txt").read_text()
     proxy = (await cluster.client.get(DAEMON_SETS, "kube-proxy", "kube-system")).value
-    assert [one["name"] for one in proxy["spec"]["template"]["spec"]["containers"][0]["env"]] == ["OWN"]
+    assert [item["name"] for item in proxy["spec"]["template"]["spec"]["containers"][0]["env"]] == ["OWN"]
     secret = (await cluster.client.get(SECRETS, "prod-systemd-proxy", "org-acme")).metadata
     assert secret.annotations["transom.dev/adopt"] == "true"
 
 
+async def test_work_on_one_host(cluster: Cluster, tmp_path: Path) -> None:
+    host = await cluster.simulator.add_host()
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    await cluster.instance("win-1", host)
+    work, wait = lines_of("test_work_on_one_host")
+    async with cluster.operator():
+        await run(cluster, tmp_path, wait)
+        assert f"HTTPS_PROXY={PROXY}" in environment(host, "containerd")
+        pause, resume = (line for line in work.splitlines() if line.startswith("transom"))
+        await run(cluster, tmp_path, pause)
+        await cluster.until("win-1", Configured="Unknown/Paused")
+        assert "win-1: resumed, Ready" in await run(cluster, tmp_path, resume)
+
+
+async def test_a_request_from_git(cluster: Cluster, tmp_path: Path) -> None:
+    host = await cluster.simulator.add_host()
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    await cluster.instance("win-1", host)
+    (lines,) = lines_of("test_a_request_from_git")
+    async with cluster.operator():
+        await cluster.wait_ready()
+        connections = host.traffic.connections
+        await run(cluster, tmp_path, lines.replace("transom-system", cluster.namespace))
+        await until(lambda: host.traffic.connections == connections + 1)
+
+
+async def bound(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, text: str, name: str) -> None:
+    """Be somebody with the roles that a page prints, and no other right."""
+    roles = list(yaml.safe_load_all(text.replace("transom-system", cluster.namespace)))
+    account = {"kind": "ServiceAccount", "name": name, "namespace": cluster.namespace}
+    objects = [
+        *roles,
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": cluster.namespace}},
+    ]
+    for role in roles:
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"]}
+        made_of = {"apiVersion": role["apiVersion"], "kind": f"{role['kind']}Binding", "metadata": role["metadata"]}
+        objects.append(made_of | {"roleRef": reference, "subjects": [account]})
+    plane = cluster.control_plane
+    await asyncio.to_thread(plane.apply, objects)
+    token = await asyncio.to_thread(plane.create_service_account_token, cluster.namespace, name)
+    monkeypatch.setenv("KUBECONFIG", str(plane.write_kubeconfig(name, token)))
+    monkeypatch.setenv("TRANSOM_NAMESPACE", cluster.namespace)
+
+
+async def test_what_an_operator_of_hosts_may_is_enough(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The roles that docs/security.md prints for the commands of hosts."""
+    page = (DOCS / "security.md").read_text("utf-8").partition("### What a person needs")[2]
+    (text,) = re.findall(r"```yaml\n(.*?)```", page.partition("\n## ")[0], re.DOTALL)
+    await bound(cluster, monkeypatch, text, "host-operator")
+    host = await cluster.simulator.add_host()
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, windows={"restart": "Manual"})
+    await cluster.instance("win-1", host)
+    async with cluster.operator(controllers=("egress", "hosts")):
+        await cluster.until("win-1", Configured="True", ProxyApplied="False/PendingRestart")
+        for command in (
+            "restart win-1 --wait",
+            "pause win-1 --wait",
+            "resume --all --wait",
+            "reconcile win-1 --wait",
+            "forget win-1 --host-key --wait",
+            "resume --rollout",
+            "status --wait",
+            "adopt win-1",
+        ):
+            told = await asyncio.to_thread(command_line.run, *command.split())
+            assert (command, told.code) == (command, 0), told.err
+            assert "forbidden" not in told.err
+
+
 async def test_the_table_of_a_cluster(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each command of README that only reads, in this process, for a program's start costs a second; kubectl completes them."""
+    """Each command of docs/how-to/daily-tasks.md that only reads, in this process: a program's start costs a second.
+
+    And kubectl completes them.
+    """
     monkeypatch.setenv("KUBECONFIG", str(cluster.control_plane.kubeconfig))
     monkeypatch.setenv("TRANSOM_NAMESPACE", cluster.namespace)
     monkeypatch.chdir(tmp_path)
-    _, commands = tables(ROOT / "README.md")
+    _, commands = tables(DOCS / "how-to" / "daily-tasks.md")
     host = await cluster.simulator.add_host()
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
     await cluster.instance("win-1", host)
@@ -147,7 +225,7 @@ async def test_the_table_of_a_cluster(cluster: Cluster, tmp_path: Path, monkeypa
     (tmp_path / "DIR" / "egress.yaml").write_text(yaml.safe_dump(manifest | {"spec": {"httpProxy": PROXY}}))
     printed = [command.partition("  #")[0] for command in commands if not command.startswith(tuple(ELSEWHERE))]
     ran = {command: await asyncio.to_thread(command_line.run, *command.split()[1:]) for command in printed}
-    assert [(command, told.err) for command, told in ran.items() if told.code] == []
+    assert [(command, item.err) for command, item in ran.items() if item.code] == []
     assert len(ran) >= 8
     assert "WindowsInstance/win-1" in ran["transom status"].out
     assert f"Kubernetes v1.36.3 at {cluster.control_plane.url}" in ran["transom version"].out
@@ -159,21 +237,7 @@ async def test_what_a_reader_may_is_enough(cluster: Cluster, tmp_path: Path, mon
     """The roles that docs/questions.md prints, and no other right."""
     page = (DOCS / "questions.md").read_text("utf-8").partition("## Permissions")[2]
     (text,) = re.findall(r"```yaml\n(.*?)```", page.partition("\n## ")[0], re.DOTALL)
-    roles = list(yaml.safe_load_all(text.replace("transom-system", cluster.namespace)))
-    account = {"kind": "ServiceAccount", "name": "reader", "namespace": cluster.namespace}
-    objects = [
-        *roles,
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": cluster.namespace}},
-    ]
-    for role in roles:
-        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"]}
-        bound = {"apiVersion": role["apiVersion"], "kind": f"{role['kind']}Binding", "metadata": role["metadata"]}
-        objects.append(bound | {"roleRef": reference, "subjects": [account]})
-    plane = cluster.control_plane
-    await asyncio.to_thread(plane.apply, objects)
-    token = await asyncio.to_thread(plane.service_account_token, cluster.namespace, "reader")
-    monkeypatch.setenv("KUBECONFIG", str(plane.user_kubeconfig("reader", token)))
-    monkeypatch.setenv("TRANSOM_NAMESPACE", cluster.namespace)
+    await bound(cluster, monkeypatch, text, "reader")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     host = await cluster.simulator.add_host()
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)

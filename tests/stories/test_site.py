@@ -23,18 +23,18 @@ from tests.support.pages import PAGES
 from tests.support.repository import DOCS, ROOT
 from website import options_page, pictures, values_page
 
-from transom.cli.program import program
+from transom.cli.program import build_program
 
 ANSWERS = {
     "Which Kubernetes, Windows, OpenSSH, OpenShift versions are supported?": "support",
-    "How do I install the operator, with which image and payload?": "operator",
+    "How do I install the operator, with which image and payload?": "install",
     "Why was this host not changed?": "troubleshooting",
     "What does a change interrupt? Do running containers survive a containerd restart?": "questions",
     "How do I rotate the CA (overlap)?": "how-to/rotate-a-ca",
     "Where do password and key live; SOPS, External Secrets, Vault?": "how-to/credentials",
     "Why does this pod not have (or bypass) the proxy?": "troubleshooting",
     "Which rights does it need, and why?": "security",
-    "How do I uninstall?": "operator",
+    "How do I uninstall?": "uninstall",
     "How do I debug; where are logs; what state is on my laptop?": "troubleshooting",
     "HostKeyChanged": "reasons",
     "CredentialsWithheld": "reasons",
@@ -84,8 +84,8 @@ def test_every_page_has_its_place() -> None:
     def places(nav: Any) -> Iterator[str]:
         if isinstance(nav, str):
             yield nav
-        for one in nav if isinstance(nav, list) else nav.values() if isinstance(nav, dict) else ():
-            yield from places(one)
+        for item in nav if isinstance(nav, list) else nav.values() if isinstance(nav, dict) else ():
+            yield from places(item)
 
     # it brings MkDocs
     from website.repository_pages import PAGES as OUTSIDE
@@ -109,12 +109,14 @@ def test_the_search_answers_what_newcomers_ask(site: Path) -> None:
 
 def test_pages_have_the_same_lists_and_tables_as_where_the_repository_is_shown(site: Path) -> None:
     """GitHub reads CommonMark; the site's Markdown takes a list for words where it is not set apart."""
+    different: dict[str, list[list[int]]] = {}
     reader = MarkdownIt("commonmark").enable("table")
     for page in DOCS.rglob("*.md"):
         html = (site / page.relative_to(DOCS)).with_suffix(".html").read_text("utf-8")
         here, there = html.partition("<article")[2].partition("</article>")[0], reader.render(page.read_text("utf-8"))
         counts = [[len(re.findall(f"<{tag}[ >]", text)) for tag in ("li", "tr", "pre", "h2", "h3")] for text in (here, there)]
-        assert counts[0] == counts[1], page.name
+        different[page.name] = counts
+    assert {name: counts for name, counts in different.items() if counts[0] != counts[1]} == {}
 
 
 def named_commands() -> Iterator[tuple[str, str]]:
@@ -144,7 +146,7 @@ def wrong(command: str, at: Any) -> str:
 def test_commands_that_pages_name_are_there_with_their_options() -> None:
     named = list(named_commands())
     assert len(named) > 150
-    root = typer.main.get_command(program())
+    root = typer.main.get_command(build_program())
     assert wrong("transom apply --nonsense", root) == "--nonsense"
     assert wrong("transom aply -f lab", root) == "aply"
     assert [(page, command) for page, command in named if wrong(command, root)] == []
@@ -154,9 +156,9 @@ def objects(page: Path) -> Iterator[list[dict[str, Any]]]:
     """Transom's own kinds in each block of YAML."""
     for block in re.findall(r"^ *```yaml\n(.*?)```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE):
         ours = [
-            one
-            for one in yaml.safe_load_all(block)
-            if isinstance(one, dict) and one.get("kind") in ("EgressProxy", "WindowsInstance")
+            item
+            for item in yaml.safe_load_all(block)
+            if isinstance(item, dict) and item.get("kind") in ("EgressProxy", "WindowsInstance")
         ]
         if ours:
             yield ours
@@ -180,12 +182,12 @@ def test_the_settings_that_pages_show_are_valid(tmp_path: Path) -> None:
             "metadata": {"name": "prod", "namespace": "org", "labels": labels},
         },
     ]
-    for one in beside[:3]:
-        one["metadata"]["namespace"] = "transom-system"
+    for entry in beside[:3]:
+        entry["metadata"]["namespace"] = "transom-system"
     seen = 0
     for page in PAGES:
         for shown in objects(page):
-            names = {(one["kind"], one["metadata"]["name"]) for one in shown}
+            names = {(item["kind"], item["metadata"]["name"]) for item in shown}
             more = [] if ("EgressProxy", "cluster") in names else [base]
             (tmp_path / "all.yaml").write_text(yaml.safe_dump_all([*shown, *more, *beside]))
             told = run("validate", "-f", str(tmp_path / "all.yaml"))
@@ -196,9 +198,9 @@ def test_the_settings_that_pages_show_are_valid(tmp_path: Path) -> None:
 
 def test_what_is_made_from_code_is_on_the_pages() -> None:
     """`scripts/reference` writes it."""
-    assert (DOCS / "cli.md").read_text("utf-8") == options_page.page()
-    assert (DOCS / "values.md").read_text("utf-8") == values_page.page()
-    for name, drawing in pictures.drawn():
+    assert (DOCS / "cli.md").read_text("utf-8") == options_page.render_page()
+    assert (DOCS / "values.md").read_text("utf-8") == values_page.render_page()
+    for name, drawing in pictures.iter_drawings():
         assert (DOCS / "assets" / name).read_text("utf-8") == drawing, name
 
 
@@ -219,7 +221,7 @@ def egress_proxy(reason: str, status: str, generation: int = 2) -> dict[str, Any
         (egress_proxy("RolloutHalted", "False"), "failed", "Degraded"),
         ({"metadata": {"generation": 1}}, None, "Progressing"),
     ],
-    ids=lambda one: one if isinstance(one, str) else "",
+    ids=lambda item: item if isinstance(item, str) else "",
 )
 def test_health_as_gitops_tools_are_told_to_read_it(given: dict[str, Any], flux: str | None, argo: str) -> None:
     """Flux takes the first expression that is true, in this order; Argo CD runs the script with the object as `obj`."""

@@ -9,29 +9,29 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
 import msgspec
 from tests.support.hosts_world import BAD, BREAKS, NAMESPACE, START, HostsWorld
 
-from transom.apply.roll_out import decision_text, has_change
+from transom.apply.roll_out import has_change
 from transom.apply.target import Target
-from transom.controllers.instance.view import InstanceView
+from transom.controllers.instance_state.view import InstanceView
 from transom.controllers.rollout.heartbeats import Heartbeats
-from transom.controllers.rollout.host_turns import HostTurns
+from transom.controllers.rollout.host_rollout import HostRollout, PassRecord
 from transom.controllers.rollout.interruptions import Interruptions
-from transom.controllers.rollout.marks import CHANGES, read
-from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutMember, Rollouts, RolloutSubject, change_word
+from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutKind, RolloutMember, Rollouts, change_id
 from transom.controllers.rollout.slots import Slots
 from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import INSTANCE_INDEXES, Informers
-from transom.controllers.runtime.options import Pace
+from transom.controllers.runtime.options import HostTimings
 from transom.hosts.errors import Held, HostError, PutBack, RestartsFailed, Unreachable
-from transom.hosts.passes import PassResult
+from transom.hosts.passes.base_pass import PassResult
 from transom.kube.client import Listing
 from transom.kube.queue import KeyQueue
 from transom.kube.store import ObjectKey, Store
@@ -39,9 +39,11 @@ from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.windows.nodes import WindowsInstance
-from transom.windows.nodes.fetch import Fetched
-from transom.windows.planning import Plan
+from transom.rollout.fingerprint import compute_rollout_fingerprint
+from transom.rollout.markers import FIELD, parse_markers
+from transom.windows.nodes.fetch import FetchAttempt
+from transom.windows.nodes.windows_instance import WindowsInstance
+from transom.windows.planning.planner import Plan
 
 Kind = Literal["settings", "upgrade", "keys"]
 KINDS: tuple[Kind, ...] = ("settings", "upgrade", "keys")
@@ -60,7 +62,7 @@ class Change:
 
     def reach(self, what: str, rollout: OpenRollout | None, name: str) -> None:
         """The host is being changed to this, by a rollout: each word of a person's makes another one."""
-        word = rollout.text.rpartition("\n")[0] if rollout is not None else ""
+        word = rollout.fingerprint.rpartition("\n")[0] if rollout is not None else ""
         self.reached.setdefault(f"{what} {word}", []).append(name)
 
 
@@ -80,6 +82,7 @@ class Pass(msgspec.Struct):
     version: str = ""
     """That its process installs, and by which rollout."""
     upgrade: OpenRollout | None = None
+    record: PassRecord = msgspec.field(default_factory=PassRecord)
 
 
 class ChangesWorld(HostsWorld):
@@ -106,7 +109,7 @@ class ChangesWorld(HostsWorld):
         self.queue: KeyQueue[ObjectKey] = KeyQueue()
         self.heartbeats = Heartbeats(self.nodes)
         begun = self.begun_hosts()
-        self.turns = HostTurns(
+        self.turns = HostRollout(
             self.heartbeats,
             self.queue,
             cast(HashKey, self),
@@ -118,19 +121,19 @@ class ChangesWorld(HostsWorld):
         for change in self.changes:
             change.rollouts = Rollouts(self._subject(change), self._members, self.reports, begun, lambda: self.resumed)
             self.turns.rollouts.append(change.rollouts)
-        pace = Pace()
+        pace = HostTimings()
         self.hold = pace.drain + pace.ready
         informers = cast(Informers, SimpleNamespace(windows_instances=self.instances, watch=lambda *_, **__: Store()))
         self.slots = Slots(informers, self.most, self.hold, lambda: self.now, self.queue.add)
         self.interruptions = Interruptions(
-            self.slots, self.settings.rollouts, self.upgrade.rollouts, pace, self.hold, lambda: self.now
+            self.slots, self.settings.rollouts, self.upgrade.rollouts, self.turns, pace, self.hold, lambda: self.now
         )
         self.leadership = cast(Leadership, _Leadership(self))
         self.passes: dict[str, Pass] = {}
-        told = ((name, mark) for name, text in self.marks.items() for mark in read(text))
-        before = {(change_word(mark.kind, mark.change), name) for name, mark in told if mark.state in ("begun", "passed")}
-        for listed in self.kept.config_maps.snapshot():
-            before |= {(change, name) for change in listed.value["data"] for name in begun.of(change)}
+        told = ((name, mark) for name, text in self.marks.items() for mark in parse_markers(text))
+        before = {(change_id(mark.kind, mark.change), name) for name, mark in told if mark.state in ("begun", "passed")}
+        for listed in self.kept.config_maps.take_snapshot():
+            before |= {(change, name) for change in listed.value["data"] for name in begun.for_change(change)}
         self.begun_before = Counter(change for change, _ in before)
         """How many hosts had begun with each change when this process began, as far as was written by then."""
         for name in self.names:
@@ -138,13 +141,13 @@ class ChangesWorld(HostsWorld):
             self.show(name)
         self.ask_all()
 
-    def _subject(self, change: Change) -> RolloutSubject:
+    def _subject(self, change: Change) -> RolloutKind:
         def text(target: Target) -> str:
             if change.kind == "settings":
-                return decision_text(target.egress)
+                return compute_rollout_fingerprint(target.egress)
             return change.want if change.kind == "upgrade" else _key(target)
 
-        return RolloutSubject(
+        return RolloutKind(
             change.kind,
             text,
             lambda target: text(self.target(target.instance.name)),
@@ -157,17 +160,17 @@ class ChangesWorld(HostsWorld):
 
     async def crash(self, *, after_the_change: bool, runs_on: bool = False) -> None:
         """The process ends: hosts that were being changed have, or have not, become others, or are at it yet."""
-        listening = self.turns.listening
+        listening = self.turns.pending_heartbeats
         for task in listening:
             task.cancel()
         await asyncio.gather(*listening, return_exceptions=True)
-        for name, one in self.passes.items():
-            if one.stage == "moving" and after_the_change:
-                self._move(name, one)
-            if one.stage == "changing" and runs_on:
-                self.running.setdefault(name, one)
-            elif one.stage == "changing" and after_the_change and name not in self.running:
-                self._change(name, one)
+        for name, item in self.passes.items():
+            if item.stage == "moving" and after_the_change:
+                self._move(name, item)
+            if item.stage == "changing" and runs_on:
+                self.running.setdefault(name, item)
+            elif item.stage == "changing" and after_the_change and name not in self.running:
+                self._change(name, item)
         self.start()
 
     # --- people, hosts and time
@@ -189,7 +192,7 @@ class ChangesWorld(HostsWorld):
     @property
     def changing(self) -> list[str]:
         """The hosts that scripts are changing now."""
-        return [name for name, one in self.passes.items() if one.stage in ("moving", "changing")]
+        return [name for name, item in self.passes.items() if item.stage in ("moving", "changing")]
 
     # --- passes
 
@@ -222,29 +225,27 @@ class ChangesWorld(HostsWorld):
         self._count()
 
     async def _open(self, name: str, one: Pass) -> None:
-        """As KeyRotation.open."""
+        """As KeyRotation.select_keys."""
         rollouts, text = self.keys.rollouts, _key(one.target)
         one.stage = "prepare"
         if self.keys.has[name] == text:
-            if (known := rollouts.known(one.target)) is not None and known.owes(name):
-                known.come_out(name, "right")
+            if (known := rollouts.find(one.target)) is not None and known.has_no_result(name):
+                known.record_result(name, "conforming")
             return
-        turn = self.turns.of(self._case(name), self.leadership)
-        rollout = await rollouts.meet(one.target, turn.digest)
-        one.owed = name in rollout.changed
-        if rollout.admit(name, turn.ask):
-            if rollout.early:
-                await turn.note()
+        rollout = await self.turns.open_rollout(rollouts, one.target, self.leadership)
+        one.owed = name in rollout.unresolved
+        if self.turns.try_admit(rollout, ObjectKey(NAMESPACE, name)):
+            await self.turns.record_in_flight(rollout, self.leadership)
             one.stage, one.keys = "moving", rollout
 
     def _moved(self, name: str, one: Pass) -> None:
         assert one.keys is not None
         one.stage = "prepare"
         if self.trouble[name] == "unreachable":
-            one.keys.come_out(name, "failed" if one.owed else "left")
+            one.keys.record_result(name, "failed" if one.owed else "untouched")
         else:
             self._move(name, one)
-            one.keys.come_out(name, "failed" if BREAKS in _key(one.target) else "passed")
+            one.keys.record_result(name, "failed" if BREAKS in _key(one.target) else "passed")
 
     def _move(self, name: str, one: Pass) -> None:
         self.keys.reach(_key(one.target), one.keys, name)
@@ -252,12 +253,12 @@ class ChangesWorld(HostsWorld):
             self.keys.has[name] = _key(one.target)
 
     async def _prepare(self, name: str, one: Pass) -> None:
-        """As NodeHosts.choose."""
+        """As NodeHosts.choose_work."""
         case, node = self._case(name), self._node(name)
         key, purpose = case.cached.key, "upgrade" if self.upgrade.has[name] != self.upgrade.want else None
         if node.cordoned_for is not None:
-            put_back = self.interruptions.put_back(case.cached)
-            if put_back is not None or (purpose is None and self.interruptions.awaited(key)):
+            put_back = self.interruptions.get_rollback_condition(case.cached)
+            if put_back is not None or (purpose is None and self.interruptions.is_awaited(key)):
                 await self.interruptions.give_back(case.cached, node, self.leadership)
                 await self._leave(name, one)
                 return
@@ -267,13 +268,12 @@ class ChangesWorld(HostsWorld):
         if purpose is None:
             one.alone = node.cordoned_for is not None
             return
-        turn = self.turns.of(case, self.leadership)
         pending = await self.interruptions.prepare(
-            case.cached, one.target, node, "upgrade", "another version is to be", self.leadership, turn
+            case.cached, one.target, node, "upgrade", "another version is to be", self.leadership
         )
         if pending is None:
             one.drained = one.alone = True
-            one.upgrade = self.interruptions.turn(key)
+            one.upgrade = self.interruptions.get_rollout(key)
         elif pending.draining:
             if pending.condition.reason == "Draining":
                 # it comes again in a few seconds
@@ -283,17 +283,18 @@ class ChangesWorld(HostsWorld):
             one.alone = self._node(name).cordoned_for is not None
 
     async def _connect(self, name: str, one: Pass) -> None:
-        """As SettingsTurns.carry_out."""
-        key, ask = ObjectKey(NAMESPACE, name), self.turns.of(self._case(name), self.leadership).ask
-        one.settings = await self.settings.rollouts.meet(one.target, self.digest)
+        """As SettingsStage.run."""
+        key = ObjectKey(NAMESPACE, name)
+        requeue = partial(self.turns.requeue, key)
+        one.settings = await self.settings.rollouts.get_or_open(one.target, self.digest)
         rollout = one.settings
         emptied = one.drained or self._node(name).cordoned_for is not None
-        beside = emptied and not rollout.rollout.knows(name)
-        if beside and rollout.stage != "all" and self.passed != _proxy(one.target):
+        beside = emptied and not rollout.state.is_started(name)
+        if beside and rollout.state.stage != "all" and self.passed != _proxy(one.target):
             one.given = self.passed
             self.set_back.add(name)
-        elif not one.alone and not rollout.may_read(name, ask, differs=self._differs(name, one)):
-            if self.settings.rollouts.known(one.target) is None:
+        elif not one.alone and not rollout.queue.request_read(name, requeue, differs=self._differs(name, one)):
+            if self.settings.rollouts.find(one.target) is None:
                 self.queue.add(key)
             await self._leave(name, one)
             return
@@ -306,16 +307,15 @@ class ChangesWorld(HostsWorld):
             await self._end(name, one, PassResult(error=Unreachable("no answer")))
             return
         broken = self.trouble[name] == "restarts" or BREAKS in self.settings.has[name]
-        owed = name in rollout.changed or name in rollout.rollout.working
+        owed = name in rollout.unresolved or name in rollout.state.in_progress
         version = one.drained and self.upgrade.has[name] != self.upgrade.want
         if not version and not self._differs(name, one) and not (broken and owed):
             await self._end(name, one, self._found(name, one, begun=False))
             return
-        noted = self.turns.begin(case)
-        if not one.alone and not await self.turns.admit(rollout, case, one.target, self.leadership):
+        if not one.alone and not await self.turns.admit(rollout, case, one.target, one.record, self.leadership):
             await self._end(name, one, PassResult(plan=Plan(forget=True), waiting=True))
             return
-        noted()
+        self.turns.record_change(one.record, case)
         one.stage = "changing"
 
     def _differs(self, name: str, one: Pass) -> bool:
@@ -348,8 +348,8 @@ class ChangesWorld(HostsWorld):
         elif self.trouble[name] == "restarts" or BREAKS in proxy:
             error = RestartsFailed("containerd does not run")
         rollout = one.settings
-        asked = begun or (rollout is not None and (name in rollout.changed or name in rollout.rollout.working))
-        fetched = (Fetched(0, 60 if BAD in proxy else 0),) if asked and error is None else ()
+        asked = begun or (rollout is not None and (name in rollout.unresolved or name in rollout.state.in_progress))
+        fetched = (FetchAttempt(0, 60 if BAD in proxy else 0),) if asked and error is None else ()
         plan = Plan(forget=begun or error is not None)
         return PassResult(plan=plan, begun=begun, fetched=fetched, error=error, restarted=("kubelet",) if begun else ())
 
@@ -358,18 +358,19 @@ class ChangesWorld(HostsWorld):
         assert rollout is not None
         key = case.cached.key
         if one.alone and not one.given and has_change(one.target.egress, found):
-            rollout.come_out(name, "right")
+            rollout.record_result(name, "conforming")
         elif not one.alone:
-            self.turns.judge(rollout, case, one.target, found, self.leadership)
+            self.turns.report(rollout, case, one.target, found, one.record, self.leadership)
         if one.drained:
-            self.interruptions.worked(case.cached, found, self.turns.before(case))
-            if (upgrade := self.interruptions.turn(key)) is not None:
+            self.interruptions.record_pass(case.cached, found, one.record.heartbeat_before_change)
+            if (upgrade := self.interruptions.get_rollout(key)) is not None:
                 egress = _egress(one.given) if one.given else one.target.egress
-                self.turns.judge(upgrade, case, msgspec.structs.replace(one.target, egress=egress), found, self.leadership)
+                got = msgspec.structs.replace(one.target, egress=egress)
+                self.turns.report(upgrade, case, got, found, one.record, self.leadership)
         elif found.error is None and not found.plan and self.upgrade.has[name] == self.upgrade.want:
-            upgrade = await self.upgrade.rollouts.meet(one.target, self.digest)
-            self.turns.judge_found(upgrade, case, one.target, found, self.leadership)
-        if rollout.rollout.over:
+            upgrade = await self.upgrade.rollouts.get_or_open(one.target, self.digest)
+            self.turns.report_conforming(upgrade, case, one.target, found, one.record, self.leadership)
+        if rollout.state.completed:
             self.passed = _proxy(one.target)
         node = self._node(name)
         interrupted = one.drained or node.cordoned_for is not None
@@ -381,12 +382,12 @@ class ChangesWorld(HostsWorld):
         await self._leave(name, one)
 
     async def _leave(self, name: str, one: Pass) -> None:
-        self.marks[name] = self.turns.marks(self._case(name), one.target)
-        await self.turns.end(ObjectKey(NAMESPACE, name), self.leadership)
+        self.marks[name] = self.turns.build_markers(self._case(name), one.target)
+        await self.turns.finish(ObjectKey(NAMESPACE, name), self.leadership)
         del self.passes[name]
         for change in self.changes:
-            change.rollouts.done(ObjectKey(NAMESPACE, name))
-        self.queue.done(ObjectKey(NAMESPACE, name))
+            change.rollouts.release_turn(name)
+        self.queue.finish(ObjectKey(NAMESPACE, name))
 
     # --- what is known
 
@@ -402,13 +403,13 @@ class ChangesWorld(HostsWorld):
 
     def _members(self, _: Group, __: str) -> Iterator[RolloutMember]:
         for name, text in self.marks.items():
-            yield RolloutMember(name, read(text), right=self.keys.has[name] == __.rpartition("\n")[2])
+            yield RolloutMember(name, parse_markers(text), conforming=self.keys.has[name] == __.rpartition("\n")[2])
 
     def _cached(self, name: str) -> CachedInstance:
         value = {
             "metadata": {"name": name, "namespace": NAMESPACE, "uid": name},
             "spec": {"address": name, "lifecycle": "Node"},
-            "status": {CHANGES: self.marks[name], "nodeName": name, "stateHash": "00"},
+            "status": {FIELD: self.marks[name], "nodeName": name, "stateHash": "00"},
         }
         return msgspec.convert(value, CachedInstance)
 
@@ -416,7 +417,7 @@ class ChangesWorld(HostsWorld):
         return InstanceView(self._cached(name), None, (), None, None, self._node(name))
 
     def _node(self, name: str) -> HostNode:
-        found = self.nodes.snapshot().named(name)
+        found = self.nodes.take_snapshot().find_named(name)
         assert found is not None
         return found
 
@@ -431,16 +432,16 @@ class ChangesWorld(HostsWorld):
         }
         node = msgspec.convert(value, HostNode)
         self.nodes.put(node)
-        self.heartbeats.seen(name, node)
-        self.slots.node_changed(name, node)
-        if self.interruptions.awaited(ObjectKey(NAMESPACE, name)):
+        self.heartbeats.update(name, node)
+        self.slots.update_node(name, node)
+        if self.interruptions.is_awaited(ObjectKey(NAMESPACE, name)):
             self.queue.add(ObjectKey(NAMESPACE, name))
 
     def _count(self) -> None:
         """How many Nodes are away, of those that are waited for."""
         cordoned = (name for name in self.names if self.annotations[name].get("transom.dev/cordoned"))
         since = (self._node(name).draining_since for name in cordoned)
-        away = sum(one is not None and (self.now - one).total_seconds() < self.hold for one in since)
+        away = sum(item is not None and (self.now - item).total_seconds() < self.hold for item in since)
         self.most_away = max(self.most_away, away)
 
 
@@ -455,10 +456,10 @@ class _Leadership:
     def permit(self) -> None:
         """It is held."""
 
-    def normal(self, *_: object) -> None:
+    def record_normal(self, *_: object) -> None:
         """An event."""
 
-    warning = normal
+    record_warning = record_normal
 
     async def get(self, _: object, name: str) -> HostNode:
         return self._world._node(name)
@@ -468,7 +469,7 @@ class _Leadership:
         self._world.show(name)
         return self._world._node(name)
 
-    async def list_objects(self, _: object, fields: str) -> Listing[HostNode]:
+    async def list_objects(self, _: object, fields: str, **options: object) -> Listing[HostNode]:
         kind, _, name = fields.partition("=")
         return Listing([self._world._node(name)] if kind == "metadata.name" else [], [], "1")
 

@@ -5,7 +5,7 @@ import io
 import json
 from typing import Any
 
-from transom.cli.program import command
+from transom.cli.program import get_program
 
 
 class Ran:
@@ -25,7 +25,7 @@ def run(*arguments: str) -> Ran:
     code = 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            command(next(iter(arguments), None))(list(arguments))
+            get_program(next(iter(arguments), None))(list(arguments))
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     return Ran(code, out.getvalue(), err.getvalue())

@@ -25,7 +25,7 @@ class Cuts:
     @classmethod
     async def of(cls, monkeypatch: pytest.MonkeyPatch, host: Host | None) -> Self:
         """Cuts of passes on a simulated host, or on another (`None`)."""
-        return cls(monkeypatch, await Checkpoint.taken(host) if host is not None else None)
+        return cls(monkeypatch, await Checkpoint.take(host) if host is not None else None)
 
     def begin(self) -> bool:
         """Put the host back to what it was; whether that was done."""
@@ -40,7 +40,7 @@ class Cuts:
         """Whether an earlier cut has led here, too: what follows is the same. Each call after `begin` is a stage of its own."""
         if self._start is None:
             return False
-        contents = (await self._start.later()).contents
+        contents = (await self._start.take_again()).contents
         if self._stage == len(self._met):
             self._met.append([])
         known = self._met[self._stage]
@@ -54,7 +54,7 @@ class Cuts:
     @property
     def followed(self) -> list[int]:
         """How many hosts were different at each stage."""
-        return [len(known) for known in self._met]
+        return [len(item) for item in self._met]
 
     def _draw(self) -> None:
         # another seed for each stage: a pass never draws what one before it has drawn

@@ -38,7 +38,7 @@ class DrawnWorld(RuleBasedStateMachine):
         super().__init__()
         self.runner, self.edits = asyncio.Runner(), 0
         # a kubelet that was not heard of by now is dead
-        self._no_patience = patch.object(heartbeats, "HEARTBEAT", 0.0)
+        self._no_patience = patch.object(heartbeats, "HEARTBEAT_SECONDS", 0.0)
         self._no_patience.start()
 
     @abstractmethod
@@ -88,8 +88,8 @@ class DrawnWorld(RuleBasedStateMachine):
         self.runner.run(self._hear())
 
     async def _hear(self) -> None:
-        if self.world.turns.listening:
-            await asyncio.wait(self.world.turns.listening)
+        if self.world.turns.pending_heartbeats:
+            await asyncio.wait(self.world.turns.pending_heartbeats)
 
     @rule()
     def quiet(self) -> None:

@@ -17,8 +17,12 @@ class Failures:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Also where the setup, the teardown or the whole worker failed; a test that did so twice stands there once."""
-        if report.failed and report.nodeid not in self._names:
-            self._names.append(report.nodeid)
+        name = report.nodeid
+        if name.rfind("@") > name.rfind("]"):
+            # xdist adds the group
+            name = name.rpartition("@")[0]
+        if report.failed and name not in self._names:
+            self._names.append(name)
             # at once: a run takes many minutes, and what fails early can be looked at meanwhile
             with self._file.open("a") as file:
-                file.write(f"{report.nodeid}\n")
+                file.write(f"{name}\n")

@@ -8,17 +8,17 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from transom.controllers.instance.view import InstanceView
-from transom.controllers.rollout.begun_hosts import BegunHosts
-from transom.controllers.rollout.host_turns import HostTurns
-from transom.controllers.rollout.marks import CHANGES
+from transom.controllers.instance_state.view import InstanceView
+from transom.controllers.rollout.host_rollout import HostRollout
+from transom.controllers.rollout.in_flight_hosts import InFlightHosts
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.informers import Informers
-from transom.kube import Conflict, NotFound
-from transom.kube.objects import Whole
+from transom.kube.errors import Conflict, NotFound
+from transom.kube.objects import UnstructuredObject
 from transom.kube.queue import KeyQueue
 from transom.kube.resources import CONFIG_MAPS
 from transom.kube.store import ObjectKey, Store
+from transom.rollout.markers import FIELD
 
 NAMESPACE = "transom"
 Trouble = Literal["", "unreachable", "restarts", "dead"]
@@ -34,36 +34,36 @@ class ConfigMaps:
     """The ConfigMaps of an API server, as far as rollouts ask for them; what is written is seen at once."""
 
     def __init__(self) -> None:
-        self.config_maps: Store[Whole] = Store()
+        self.config_maps: Store[UnstructuredObject] = Store()
         self.namespace = NAMESPACE
         self.writes = 0
 
-    async def create(self, resource: object, value: dict[str, Any], _: str) -> Whole:
+    async def create(self, resource: object, value: dict[str, Any], _: str) -> UnstructuredObject:
         """As the API server does it."""
         assert resource is CONFIG_MAPS
-        if self.config_maps.snapshot().named(value["metadata"]["name"], NAMESPACE) is not None:
+        if self.config_maps.take_snapshot().find_named(value["metadata"]["name"], NAMESPACE) is not None:
             raise Conflict(409, "AlreadyExists", "the object exists")
         return self._put(value)
 
-    async def replace(self, resource: object, value: dict[str, Any], name: str, _: str) -> Whole:
+    async def replace(self, resource: object, value: dict[str, Any], name: str, _: str) -> UnstructuredObject:
         """The same: an older version is not replaced."""
         assert resource is CONFIG_MAPS
-        before = self.config_maps.snapshot().named(name, NAMESPACE)
+        before = self.config_maps.take_snapshot().find_named(name, NAMESPACE)
         if before is None or before.metadata.resource_version != value["metadata"]["resourceVersion"]:
             raise Conflict(409, "Conflict", "the object has been modified")
         return self._put(value)
 
-    def _put(self, value: dict[str, Any]) -> Whole:
+    def _put(self, value: dict[str, Any]) -> UnstructuredObject:
         self.writes += 1
         metadata = value["metadata"] | {"resourceVersion": str(self.writes)}
-        made = Whole.from_json(msgspec.json.encode(value | {"metadata": metadata}))
+        made = UnstructuredObject.from_json(msgspec.json.encode(value | {"metadata": metadata}))
         self.config_maps.put(made)
         return made
 
-    async def get(self, resource: object, name: str, _: str) -> Whole:
+    async def get(self, resource: object, name: str, _: str) -> UnstructuredObject:
         """The same."""
         assert resource is CONFIG_MAPS
-        found = self.config_maps.snapshot().named(name, NAMESPACE)
+        found = self.config_maps.take_snapshot().find_named(name, NAMESPACE)
         if found is None:
             raise NotFound(404, "NotFound", f"there is no ConfigMap {name}")
         return found
@@ -77,7 +77,7 @@ class HostsWorld(ABC):
     """`hosts` hosts that one operator looks after, with so many workers."""
 
     queue: KeyQueue[ObjectKey]
-    turns: HostTurns
+    turns: HostRollout
     reports: ConditionAggregator
     passes: Mapping[str, Any]
     """What is under way, by host."""
@@ -99,9 +99,9 @@ class HostsWorld(ABC):
         self.running: dict[str, Any] = {}
         """Passes of processes that ended while the script ran: it refuses one pass at most that comes meanwhile, and ends."""
 
-    def begun_hosts(self) -> BegunHosts:
+    def begun_hosts(self) -> InFlightHosts:
         """Those of a process that begins now."""
-        return BegunHosts(cast(Informers, self.kept), pause=0.0)
+        return InFlightHosts(cast(Informers, self.kept), pause=0.0)
 
     @property
     @abstractmethod
@@ -165,8 +165,8 @@ class HostsWorld(ABC):
                 await self.begin()
             elif self.passes:
                 await self.step(next(iter(self.passes)))
-            elif self.turns.listening:
-                await asyncio.wait(self.turns.listening)
+            elif self.turns.pending_heartbeats:
+                await asyncio.wait(self.turns.pending_heartbeats)
             elif self.running:
                 self.run_out(next(iter(self.running)))
             else:
@@ -176,7 +176,7 @@ class HostsWorld(ABC):
     @property
     def told(self) -> bool:
         """Whether people are told that a rollout is stopped."""
-        said = self.reports.of("cluster").get("RolloutHalted")
+        said = self.reports.get_conditions("cluster").get("RolloutHalted")
         return said is not None and said.status == "True"
 
     async def digest(self, text: str, _: object = None) -> str:
@@ -184,4 +184,4 @@ class HostsWorld(ABC):
         return f"{hash(text) & 0xFFFFFFFFFFFF:012x}"
 
     async def _write(self, case: InstanceView, _: object, fields: dict[str, str | None], __: object) -> None:
-        self.marks[case.cached.metadata.name] = fields[CHANGES] or ""
+        self.marks[case.cached.metadata.name] = fields[FIELD] or ""

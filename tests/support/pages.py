@@ -13,7 +13,7 @@ from lab.control_plane import ControlPlane
 from tests.support.repository import DOCS, ROOT
 
 PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
-_COMMAND = re.compile(r"\s*(source|transom|kubectl|uv|uvx|helm|scripts/\w+|sops)\s")
+_COMMAND = re.compile(r"\s*(source|transom|kubectl|uv|uvx|pipx|helm|scripts/\w+|sops)(\s|$)")
 _MARK = re.compile(r"\s*<!-- (not run|run by): (.+?) -->")
 
 
@@ -34,13 +34,13 @@ def blocks(page: Path) -> Iterator[Block]:
             mark = (found[1], found[2])
         elif line.strip().startswith("```"):
             end = next(number for number in range(at + 1, len(lines)) if lines[number].strip() == "```")
-            body = [one.strip() for one in lines[at + 1 : end]]
+            body = [line.strip() for line in lines[at + 1 : end]]
             if line.strip() in ("```", "```sh", "```bash") and any(map(_COMMAND.match, body)):
                 yield Block(page.name, tuple(body), mark)
             at, mark = end, None
         elif line.startswith("    ") and not lines[at - 1].strip() and _COMMAND.match(line):
             end = next((number for number in range(at, len(lines)) if not lines[number].startswith("    ")), len(lines))
-            yield Block(page.name, tuple(one.strip() for one in lines[at:end]), mark)
+            yield Block(page.name, tuple(line.strip() for line in lines[at:end]), mark)
             at, mark = end - 1, None
         elif line.strip():
             mark = None

@@ -11,19 +11,17 @@ from typing import Any, cast
 import msgspec
 from tests.support.hosts_world import BAD, BREAKS, NAMESPACE, HostsWorld
 
-from transom.apply.roll_out import decision_text
 from transom.apply.target import Target
-from transom.controllers.instance.view import InstanceView
+from transom.controllers.instance_state.view import InstanceView
 from transom.controllers.rollout.heartbeats import Heartbeats
-from transom.controllers.rollout.host_turns import HostTurns
-from transom.controllers.rollout.marks import CHANGES, read
-from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutMember, Rollouts, RolloutSubject
+from transom.controllers.rollout.host_rollout import HostRollout, PassRecord
+from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutKind, RolloutMember, Rollouts
 from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey
 from transom.hosts.errors import Held, RestartsFailed, Unreachable
-from transom.hosts.passes import PassResult
+from transom.hosts.passes.base_pass import PassResult
 from transom.kube.client import Listing
 from transom.kube.queue import KeyQueue
 from transom.kube.store import ObjectKey, Store
@@ -31,9 +29,11 @@ from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.windows.nodes import WindowsInstance
-from transom.windows.nodes.fetch import Fetched
-from transom.windows.planning import Plan
+from transom.rollout.fingerprint import compute_rollout_fingerprint
+from transom.rollout.markers import FIELD, parse_markers
+from transom.windows.nodes.fetch import FetchAttempt
+from transom.windows.nodes.windows_instance import WindowsInstance
+from transom.windows.planning.planner import Plan
 
 _PROCESS = ("reports", "nodes", "queue", "rollouts", "heartbeats", "turns", "leadership", "begun")
 """What a process has for itself."""
@@ -45,6 +45,7 @@ class Pass(msgspec.Struct):
     target: Target
     rollout: OpenRollout | None = None
     changing: bool = False
+    record: PassRecord = msgspec.field(default_factory=PassRecord)
 
 
 class _Leadership:
@@ -58,8 +59,8 @@ class _Leadership:
     def permit(self) -> None:
         """It is held."""
 
-    async def list_objects(self, _: object, fields: str) -> Listing[HostNode]:
-        node = self._world.nodes.snapshot().named(fields.partition("=")[2])
+    async def list_objects(self, _: object, fields: str, **options: object) -> Listing[HostNode]:
+        node = self._world.nodes.take_snapshot().find_named(fields.partition("=")[2])
         return Listing([node] if node is not None else [], [], "1")
 
 
@@ -94,7 +95,7 @@ class World(HostsWorld):
         self.nodes: Store[HostNode] = Store()
         for name in self.beats:
             self.show(name)
-        subject = RolloutSubject(
+        subject = RolloutKind(
             self.kind,
             lambda target: _text(target.egress),
             lambda target: _text(self.target(target.instance.name).egress),
@@ -109,11 +110,11 @@ class World(HostsWorld):
         self.begun = begun
         self.rollouts = Rollouts(subject, self._members, self.reports, begun, lambda: self.resumed)
         self.heartbeats = Heartbeats(self.nodes)
-        self.turns = HostTurns(
+        self.turns = HostRollout(
             self.heartbeats,
             self.queue,
             cast(HashKey, self),
-            lambda case: self.nodes.snapshot().named(case.cached.metadata.name),
+            lambda case: self.nodes.take_snapshot().find_named(case.cached.metadata.name),
             lambda case: self._case(case.cached.metadata.name),
             self._write,
             begun,
@@ -135,7 +136,7 @@ class World(HostsWorld):
         process = {name: getattr(self, name) for name in _PROCESS}
         if self.former:
             vars(self).update(self.former)
-            self.begun.forget()
+            self.begun.reset()
             for name in self.beats:
                 self.show(name)
             self.ask_all()
@@ -144,12 +145,12 @@ class World(HostsWorld):
         self.former = process
 
     def _end_passes(self, *, after_the_change: bool, runs_on: bool) -> None:
-        for name, one in self.passes.items():
-            if one.changing and runs_on:
-                self.running.setdefault(name, one)
-            elif one.changing and after_the_change and name not in self.running:
-                self._change(name, one)
-            self.queue.done(ObjectKey(NAMESPACE, name))
+        for name, item in self.passes.items():
+            if item.changing and runs_on:
+                self.running.setdefault(name, item)
+            elif item.changing and after_the_change and name not in self.running:
+                self._change(name, item)
+            self.queue.finish(ObjectKey(NAMESPACE, name))
         self.passes = {}
 
     # --- people
@@ -162,7 +163,7 @@ class World(HostsWorld):
     @property
     def changing(self) -> list[str]:
         """The hosts that scripts are changing now."""
-        return [name for name, one in self.passes.items() if one.changing]
+        return [name for name, item in self.passes.items() if item.changing]
 
     def fell(self, name: str) -> None:
         """A Node says that it is not Ready, now and later."""
@@ -179,15 +180,14 @@ class World(HostsWorld):
 
     async def _connect(self, name: str, one: Pass) -> None:
         key = ObjectKey(NAMESPACE, name)
-        one.rollout = await self.rollouts.meet(one.target, self.digest)
+        one.rollout = await self.rollouts.get_or_open(one.target, self.digest)
         if one.target.egress == self.target(name).egress:
-            self.known = one.rollout.text
+            self.known = one.rollout.fingerprint
         differs = self.has[name] != _proxy(one.target) and len(self.passes) % 2 == 0
-        ask = self.turns.of(self._case(name), self.leadership).ask
-        if not one.rollout.may_read(name, ask, differs=differs):
+        if not one.rollout.queue.request_read(name, lambda: self.turns.requeue(key), differs=differs):
             del self.passes[name]
             self._done(name)
-            if self.rollouts.known(one.target) is None:
+            if self.rollouts.find(one.target) is None:
                 self.queue.add(key)
 
     async def step(self, name: str) -> None:
@@ -212,19 +212,19 @@ class World(HostsWorld):
         if self.has[name] == _proxy(target) and not (broken and _is_begun(rollout, name)):
             await self._end(name, self._found(name, target, begun=False))
             return
-        noted, owed = self.turns.begin(case), name in rollout.changed
-        if not await self.turns.admit(rollout, case, target, self.leadership):
+        owed = name in rollout.unresolved
+        if not await self.turns.admit(rollout, case, target, one.record, self.leadership):
             await self._end(name, PassResult(plan=Plan(forget=True), waiting=True))
             return
-        if rollout.text != self.known and not owed:
+        if rollout.fingerprint != self.known and not owed:
             self.outdated.append(name)
-        noted()
+        self.turns.record_change(one.record, case)
         one.changing = True
 
     def _change(self, name: str, one: Pass) -> None:
         self.has[name] = _proxy(one.target)
         assert one.rollout is not None
-        self.changed.setdefault(one.rollout.text, []).append(name)
+        self.changed.setdefault(one.rollout.fingerprint, []).append(name)
         if name in self.beats and self.trouble[name] != "dead":
             self.revive(name)
         elif name in self.beats:
@@ -234,7 +234,7 @@ class World(HostsWorld):
         error = RestartsFailed("containerd does not run") if self._fails(name, target) else None
         rollout = self.passes[name].rollout
         asked = begun or (rollout is not None and _is_begun(rollout, name))
-        fetched = (Fetched(0, 60 if BAD in _proxy(target) else 0),) if asked and error is None else ()
+        fetched = (FetchAttempt(0, 60 if BAD in _proxy(target) else 0),) if asked and error is None else ()
         plan = Plan(forget=begun or error is not None)
         return PassResult(plan=plan, begun=begun, fetched=fetched, error=error, restarted=("kubelet",) if begun else ())
 
@@ -244,20 +244,22 @@ class World(HostsWorld):
     async def _end(self, name: str, found: PassResult) -> None:
         one = self.passes[name]
         assert one.rollout is not None
-        self.turns.judge(one.rollout, self._case(name), one.target, found, self.leadership)
-        self.marks[name] = self.turns.marks(self._case(name), one.target)
-        await self.turns.end(ObjectKey(NAMESPACE, name), self.leadership)
+        self.turns.report(one.rollout, self._case(name), one.target, found, one.record, self.leadership)
+        self.marks[name] = self.turns.build_markers(self._case(name), one.target)
+        await self.turns.finish(ObjectKey(NAMESPACE, name), self.leadership)
         del self.passes[name]
         self._done(name)
         for rollout in self.rollouts.halted.values():
-            under_way = {host for host, one in self.passes.items() if one.changing and one.rollout is rollout}
+            under_way = {host for host, item in self.passes.items() if item.changing and item.rollout is rollout}
             # a script of a process before this one, too
-            under_way |= {host for host, one in self.running.items() if one.rollout.text == rollout.text}
-            self.halts.setdefault(rollout.text, {*self.changed.get(rollout.text, ()), *under_way, *rollout.rollout.working})
+            under_way |= {host for host, item in self.running.items() if item.rollout.fingerprint == rollout.fingerprint}
+            self.halts.setdefault(
+                rollout.fingerprint, {*self.changed.get(rollout.fingerprint, ()), *under_way, *rollout.state.in_progress}
+            )
 
     def _done(self, name: str) -> None:
-        self.rollouts.done(ObjectKey(NAMESPACE, name))
-        self.queue.done(ObjectKey(NAMESPACE, name))
+        self.rollouts.release_turn(name)
+        self.queue.finish(ObjectKey(NAMESPACE, name))
 
     # --- what is known
 
@@ -272,7 +274,7 @@ class World(HostsWorld):
 
     def _members(self, _: Group, __: str) -> Iterator[RolloutMember]:
         for name, text in self.marks.items():
-            yield RolloutMember(name, read(text))
+            yield RolloutMember(name, parse_markers(text))
 
     def _case(self, name: str) -> InstanceView:
         return _view(name, self.marks[name])
@@ -284,7 +286,7 @@ class World(HostsWorld):
         node = msgspec.convert({"metadata": {"name": name}, "status": {"conditions": [ready]}}, HostNode)
         self.nodes.put(node)
         if hasattr(self, "heartbeats"):
-            self.heartbeats.seen(name, node)
+            self.heartbeats.update(name, node)
 
 
 # a history asks for the same few of them some ten thousand times
@@ -296,17 +298,17 @@ def _target(name: str, proxy: str, endpoint: str) -> Target:
 
 @cache
 def _view(name: str, marks: str) -> InstanceView:
-    value = {"metadata": {"name": name, "namespace": NAMESPACE}, "status": {CHANGES: marks}}
+    value = {"metadata": {"name": name, "namespace": NAMESPACE}, "status": {FIELD: marks}}
     return InstanceView(msgspec.convert(value, CachedInstance), None, (), None, None, None)
 
 
 @cache
 def _text(egress: Egress) -> str:
-    return decision_text(egress)
+    return compute_rollout_fingerprint(egress)
 
 
 def _is_begun(rollout: OpenRollout, host: str) -> bool:
-    return host in rollout.changed or host in rollout.rollout.working
+    return host in rollout.unresolved or host in rollout.state.in_progress
 
 
 def _proxy(target: Target) -> str:

@@ -5,20 +5,20 @@ from typing import cast
 
 from tests.support.hosts_world import ConfigMaps
 
-from transom.apply.roll_out import decision_text, result_of
+from transom.apply.roll_out import judge_result
 from transom.apply.target import Target
-from transom.controllers.rollout.begun_hosts import BegunHosts
-from transom.controllers.rollout.marks import read, written
-from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutMember, Rollouts, RolloutSubject
+from transom.controllers.rollout.in_flight_hosts import InFlightHosts
+from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutKind, RolloutMember, Rollouts
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.informers import Informers
-from transom.hosts.passes import PassResult
-from transom.kube.store import ObjectKey
+from transom.hosts.passes.base_pass import PassResult
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.windows.nodes import WindowsInstance
+from transom.rollout.fingerprint import compute_rollout_fingerprint
+from transom.rollout.markers import merge_markers, parse_markers
+from transom.windows.nodes.windows_instance import WindowsInstance
 
 
 def target(number: int, proxy: str = "http://one", *endpoints: str) -> Target:
@@ -39,10 +39,10 @@ class Statuses:
 
     def operator(self, reports: ConditionAggregator | None = None) -> Rollouts:
         """Rollouts of a process that begins now."""
-        subject = RolloutSubject(
+        subject = RolloutKind(
             self.kind,
-            lambda target: decision_text(target.egress),
-            lambda _: decision_text(self.newest) if self.newest is not None else None,
+            lambda target: compute_rollout_fingerprint(target.egress),
+            lambda _: compute_rollout_fingerprint(self.newest) if self.newest is not None else None,
             lambda target: target.instance.cluster,
             lambda: "these settings",
             "edit the settings to go on",
@@ -53,18 +53,18 @@ class Statuses:
             subject,
             self._members,
             reports or ConditionAggregator(),
-            BegunHosts(cast(Informers, self.kept)),
+            InFlightHosts(cast(Informers, self.kept)),
             lambda: self.resumed,
         )
 
     def _members(self, _: Group, __: str) -> Iterator[RolloutMember]:
         for name, text in self.marks.items():
-            yield RolloutMember(name, read(text))
+            yield RolloutMember(name, parse_markers(text))
 
     def note(self, rollouts: Rollouts, target: Target) -> None:
         """As the controller writes a status."""
-        name, mark = target.instance.name, rollouts.mark(target)
-        self.marks[name] = written(self.marks[name], [mark] if mark is not None else [])
+        name, mark = target.instance.name, rollouts.build_marker(target)
+        self.marks[name] = merge_markers(self.marks[name], [mark] if mark is not None else [])
 
 
 async def digest(text: str) -> str:
@@ -85,27 +85,27 @@ class Desk:
 
     async def begin(self, target: Target, *, differs: bool = False) -> OpenRollout | None:
         """The pass up to the change; None where it is not the host's turn."""
-        rollout = await self.rollouts.meet(target, digest)
+        rollout = await self.rollouts.get_or_open(target, digest)
         name, ask = target.instance.name, self.ask(target)
-        if not rollout.may_read(name, ask, differs=differs) or not rollout.admit(name, ask):
+        if not rollout.queue.request_read(name, ask, differs=differs) or not rollout.queue.admit(name, ask):
             return None
-        if rollout.early:
+        if rollout.queue.in_limited_stage:
             self.statuses.note(self.rollouts, target)
         return rollout
 
     def end(self, rollout: OpenRollout, target: Target, found: PassResult) -> None:
         """The pass from the change on."""
-        rollout.come_out(target.instance.name, result_of(target.egress, found))
+        rollout.record_result(target.instance.name, judge_result(target.egress, found))
         self.statuses.note(self.rollouts, target)
-        self.rollouts.done(ObjectKey("transom", target.instance.name))
+        self.rollouts.release_turn(target.instance.name)
 
     @property
     def halted(self) -> str:
         """Status and reason of the condition."""
-        said = self.reports.of("cluster").get("RolloutHalted")
+        said = self.reports.get_conditions("cluster").get("RolloutHalted")
         return f"{said.status}/{said.reason}" if said is not None else ""
 
 
 def marked(statuses: Statuses, state: str) -> list[str]:
     """The hosts whose statuses speak of this state."""
-    return [name for name, text in statuses.marks.items() if any(one.state == state for one in read(text))]
+    return [name for name, text in statuses.marks.items() if any(marker.state == state for marker in parse_markers(text))]

@@ -21,19 +21,19 @@ from tests.support.repository import DOCS
 from tests.support.waiting import until
 from tests.verification.verifying import QUICK, going_on, left, namespaces_end, nodes, ours, playing, wanted
 
-from transom.checked import Checked
-from transom.cli.verified import page_with_checks, read
-from transom.kube import StatusError
+from transom.cli.verified import parse_record, update_page
+from transom.common.check_results import CheckResult
 from transom.kube.client import Client, Listing
 from transom.kube.connection import connect
+from transom.kube.errors import StatusError
 from transom.kube.resources import NAMESPACES, PODS
-from transom.manifests.roles import VERIFY_CLUSTER, verify_cluster_role
-from transom.verification import clean, new_name, verify
+from transom.manifests.roles import VERIFY_CLUSTER, build_verify_cluster_role
 from transom.verification.checks import CLAIMS
-from transom.verification.objects import LABEL, SEEN, Node, namespace, objects
+from transom.verification.cluster_verification import clean, create_namespace_name, verify
+from transom.verification.objects import LABEL, SEEN, Node, build_namespace, iter_objects
 
 pytestmark = pytest.mark.lab
-TABLE = read((DOCS / "verified-cluster.yaml").read_bytes())
+TABLE = parse_record((DOCS / "verified-cluster.yaml").read_bytes())
 RBAC = "rbac.authorization.k8s.io"
 
 
@@ -55,9 +55,9 @@ async def person(control_plane: ControlPlane) -> AsyncIterator[Client]:
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": VERIFY_CLUSTER},
         "subjects": [{"kind": "ServiceAccount", "name": VERIFY_CLUSTER, "namespace": "default"}],
     }
-    await asyncio.to_thread(control_plane.apply, [account, verify_cluster_role(), binding])
-    token = await asyncio.to_thread(control_plane.service_account_token, "default", VERIFY_CLUSTER)
-    connection = connect(str(control_plane.user_kubeconfig(VERIFY_CLUSTER, token)))
+    await asyncio.to_thread(control_plane.apply, [account, build_verify_cluster_role(), binding])
+    token = await asyncio.to_thread(control_plane.create_service_account_token, "default", VERIFY_CLUSTER)
+    connection = connect(str(control_plane.write_kubeconfig(VERIFY_CLUSTER, token)))
     try:
         yield Client(connection)
     finally:
@@ -68,14 +68,14 @@ async def person(control_plane: ControlPlane) -> AsyncIterator[Client]:
 
 
 async def test_each_check_on_an_api_server_alone_is_as_the_table_says(control_plane: ControlPlane, client: Client) -> None:
-    told: list[Checked] = []
+    told: list[CheckResult] = []
     async with nodes(client), person(control_plane) as who, playing(client):
         found = await verify(who, wanted(), told.append, QUICK)
         assert await left(client) == []
-    assert {one.id: one.verdict for one in found} == TABLE["API server"].checks
-    assert [one.id for one in found] == [one.id for one in CLAIMS]
+    assert {item.id: item.verdict for item in found} == TABLE["API server"].checks
+    assert [item.id for item in found] == [claim.id for claim in CLAIMS]
     assert told == list(found)
-    assert not [one.seen for one in found if "forbidden" in one.seen or "HTTP 403" in one.seen]
+    assert not [item.seen for item in found if "forbidden" in item.seen or "HTTP 403" in item.seen]
 
 
 class Interrupted(Client):
@@ -113,17 +113,19 @@ class Working(Client):
     async def list_objects(self, *arguments: Any, **options: Any) -> Listing[Any]:
         found = await super().list_objects(*arguments, **options)
         if options.get("labels") == f"{LABEL}=cluster":
-            for one in found.items:
-                if one.metadata.name.endswith("0000"):
-                    sign = {"metadata": {"annotations": {SEEN: f"{(one.metadata.annotations or {})[SEEN]}1"}}}
-                    await self.patch(NAMESPACES, sign, one.metadata.name)
+            for item in found.items:
+                if item.metadata.name.endswith("0000"):
+                    sign = {"metadata": {"annotations": {SEEN: f"{(item.metadata.annotations or {})[SEEN]}1"}}}
+                    await self.patch(NAMESPACES, sign, item.metadata.name)
         return found
 
 
 async def test_what_a_killed_one_left_goes_and_what_works_stays(client: Client) -> None:
-    dead, alive = new_name(), f"{new_name()[:-4]}0000"
+    dead, alive = create_namespace_name(), f"{create_namespace_name()[:-4]}0000"
     for name in (dead, alive):
-        await client.create(NAMESPACES, namespace(wanted()) | {"metadata": namespace(wanted())["metadata"] | {"name": name}})
+        await client.create(
+            NAMESPACES, build_namespace(wanted()) | {"metadata": build_namespace(wanted())["metadata"] | {"name": name}}
+        )
     async with going_on(lambda: namespaces_end(client)):
         assert await clean(Working(client.connection), QUICK) == [dead]
         assert await ours(client) == [alive]
@@ -138,8 +140,8 @@ async def test_pod_security_takes_the_pods(client: Client, level: str) -> None:
     made = [Node("win-1", "windows", True), Node("linux-1", "linux", True)]
     await client.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
     try:
-        values = list(objects(wanted(), tuple(made), name))
-        assert [one["kind"] for one in values] == ["Service", "Service", "Pod", "Pod"]
+        values = list(iter_objects(wanted(), tuple(made), name))
+        assert [value["kind"] for value in values] == ["Service", "Service", "Pod", "Pod", "Pod"]
         for value in values:
             await dry(client, value, name)
         # Pod Security is there
@@ -165,8 +167,8 @@ async def test_a_dry_run_as_json_and_junit(control_plane: ControlPlane, client: 
     assert (ran.code, ran.err) == (0, "")
     assert ran.json["server"] == control_plane.url
     first, *others = ran.json["checks"]
-    assert (first["id"], first["verdict"], first["seen"]) == ("accepted", "pass", "6 objects")
-    assert {one["verdict"] for one in others} == {"not applicable"}
+    assert (first["id"], first["verdict"], first["seen"]) == ("accepted", "pass", "8 objects")
+    assert {other["verdict"] for other in others} == {"not applicable"}
     suite = ElementTree.fromstring(report.read_text())
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == (str(len(CLAIMS)), "0", str(len(CLAIMS) - 1))
     assert suite.find("testcase").get("classname") == "transom.cluster"  # type: ignore[union-attr]
@@ -174,7 +176,7 @@ async def test_a_dry_run_as_json_and_junit(control_plane: ControlPlane, client: 
 
 
 def test_a_cluster_that_does_not_answer(tmp_path: Path, control_plane: ControlPlane) -> None:
-    path = control_plane.user_kubeconfig("nowhere", "x", server="https://127.0.0.1:1")
+    path = control_plane.write_kubeconfig("nowhere", "x", server="https://127.0.0.1:1")
     ran = run("verify", "cluster", "--kubeconfig", str(path))
     assert (ran.code, ran.out) == (3, "")
     assert "https://127.0.0.1:1" in ran.err
@@ -217,7 +219,9 @@ async def test_ctrl_c(control_plane: ControlPlane, client: Client) -> None:
         assert err.startswith(f"transom: {control_plane.url}: ")
         # whoever waits knows where it is done, and that it is being taken away
         assert err.count("all is made in namespace") == err.count("takes namespace") == 1
-        assert [line.split()[:2] for line in (accepted + out).splitlines()] == [["pass", "accepted"], ["pass", "clean"]]
+        *checks, last = (accepted + out).splitlines()
+        assert [line.split()[:2] for line in checks] == [["pass", "accepted"], ["pass", "clean"]]
+        assert last.startswith("stopped by Ctrl-C: 2 checks") and "at most 135 s" in err
         assert await left(client) == []
 
 
@@ -227,7 +231,7 @@ async def _pods_are_ended(client: Client, process: "subprocess.Popen[str]") -> N
     async def end() -> None:
         for name in await ours(client):
             for pod in (await client.list_objects(PODS, name)).items:
-                path = PODS.path(name, pod.metadata.name)
+                path = PODS.build_path(name, pod.metadata.name)
                 await client.request("DELETE", path, None, {"gracePeriodSeconds": 0})
 
     async with going_on(end):
@@ -242,9 +246,9 @@ def test_wrong_words(words: list[str]) -> None:
 
 
 def test_the_table_names_each_check_and_nothing_else() -> None:
-    for bench, seen in TABLE.items():
-        assert list(seen.checks) == [one.id for one in CLAIMS], bench
-        assert set(seen.checks.values()) <= {"pass", "fail", "not applicable"}
+    for bench, item in TABLE.items():
+        assert list(item.checks) == [claim.id for claim in CLAIMS], bench
+        assert set(item.checks.values()) <= {"pass", "fail", "not applicable"}
 
 
 def test_what_no_bench_answers_is_written_down_with_its_source_and_a_check() -> None:
@@ -252,13 +256,13 @@ def test_what_no_bench_answers_is_written_down_with_its_source_and_a_check() -> 
         (DOCS / "verified.md").read_text("utf-8").partition("## What no bench answers of a cluster")[2].partition("\n## ")[0]
     )
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("| `")]
-    passed = {id for seen in TABLE.values() for id, verdict in seen.checks.items() if verdict == "pass"}
+    passed = {id for item in TABLE.values() for id, verdict in item.checks.items() if verdict == "pass"}
     # these pass where a test marks the pods Ready
     played = {"image-pull", "web"}
-    assert [row[0].strip("`") for row in rows] == [one.id for one in CLAIMS if one.id not in passed - played]
+    assert [row[0].strip("`") for row in rows] == [claim.id for claim in CLAIMS if claim.id not in passed - played]
     assert [row for row in rows if not all(row[:4]) or len(row) != 5] == []
 
 
 def test_the_page_has_what_was_seen() -> None:
     text = (DOCS / "verify-cluster.md").read_text("utf-8")
-    assert text == page_with_checks(text, TABLE, CLAIMS), "scripts/reference writes it anew"
+    assert text == update_page(text, TABLE, CLAIMS), "scripts/reference writes it anew"

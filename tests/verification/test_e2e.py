@@ -16,15 +16,15 @@ from tests.support.operator.clusters import admin
 from tests.support.repository import DOCS, ROOT
 from tests.verification.verifying import going_on
 
-from transom.cli.program import program
-from transom.kube import NotFound
+from transom.cli.program import build_program
 from transom.kube.client import Client
+from transom.kube.errors import NotFound
 from transom.kube.resources import EGRESS_PROXIES
-from transom.manifests.roles import verify_cluster_role
+from transom.manifests.roles import build_verify_cluster_role
 
 SCRIPT = ROOT / "scripts" / "e2e"
-JOB = [one for one in yaml.safe_load_all((DOCS / "e2e-job.yaml").read_text("utf-8")) if one]
-SPECS: dict[str, str] = next(one for one in JOB if one["kind"] == "ConfigMap")["data"]
+JOB = [item for item in yaml.safe_load_all((DOCS / "e2e-job.yaml").read_text("utf-8")) if item]
+SPECS: dict[str, str] = next(item for item in JOB if item["kind"] == "ConfigMap")["data"]
 
 
 @pytest.fixture
@@ -40,17 +40,48 @@ def ran(directory: Path, *words: str, before: str = "/nonexistent", **more: str)
 
 
 def test_a_dry_run_prints_commands_that_there_are(tmp_path: Path, files: list[str]) -> None:
-    (job,) = (one for one in JOB if one["kind"] == "Job")
+    (job,) = (item for item in JOB if item["kind"] == "Job")
     given = job["spec"]["template"]["spec"]["containers"][0]["args"]
     assert given[:4] == ["--settings", "/settings/settings.yaml", "--changed", "/settings/changed.yaml"]
     done = ran(tmp_path, *files, *given[4:], "--host", "10.0.0.11", "--key", "id", "--dry-run")
     assert done.returncode == 0
-    root: Any = typer.main.get_command(program())
+    root: Any = typer.main.get_command(build_program())
     lines = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("transom ")]
     assert len(lines) == 10
     for group, name, *rest in lines:
         root.commands[group].commands[name].make_context(name, rest)
     assert done.stdout.count("--egress-url") == 3
+
+
+PROXY = {"apiVersion": "config.openshift.io/v1", "kind": "Proxy", "metadata": {"name": "cluster"}}
+
+
+@pytest.fixture
+def proxies(tmp_path: Path) -> list[str]:
+    for name, url in (("first", "http://a.example:3128"), ("second", "http://b.example:3128")):
+        spec = {"httpProxy": url, "httpsProxy": url, "noProxy": ".x.example,y.example", "trustedCA": {"name": f"{name}-ca"}}
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump({**PROXY, "spec": spec}))
+        (tmp_path / f"{name}.pem").write_text(f"{name}\n")
+    words = ["--openshift", "--settings", str(tmp_path / "first.yaml"), "--changed", str(tmp_path / "second.yaml")]
+    return [*words, "--ca", str(tmp_path / "first.pem"), "--changed-ca", str(tmp_path / "second.pem")]
+
+
+def test_a_dry_run_on_openshift_changes_its_proxy_and_waits_for_the_hosts(tmp_path: Path, proxies: list[str]) -> None:
+    done = ran(tmp_path, *proxies, "--dry-run")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert "egressproxy" not in done.stdout
+    assert sum(line.startswith("kubectl patch proxies.config.openshift.io cluster ") for line in lines) == 6
+    assert sum("-n openshift-config" in line for line in lines) == 2
+    root: Any = typer.main.get_command(build_program())
+    waits = [line.split()[2:] for line in lines if line.startswith("transom status ")]
+    assert len(waits) == 5
+    root.commands["status"].make_context("status", waits[0])
+
+
+@pytest.mark.parametrize("words", [("--ca", "first.pem"), ("--openshift", "--ca", "/nonexistent")])
+def test_a_ca_that_cannot_be_used(tmp_path: Path, files: list[str], words: tuple[str, ...]) -> None:
+    assert ran(tmp_path, *files, *words).returncode == 2
 
 
 @pytest.mark.parametrize("words", [(), ("--nope",), ("--nope", "x"), ("--settings",), ("--settings", "/nonexistent")])
@@ -67,7 +98,7 @@ def test_help(tmp_path: Path) -> None:
 
 
 def test_the_jobs_rights_are_those_of_the_page() -> None:
-    assert verify_cluster_role() in JOB
+    assert build_verify_cluster_role() in JOB
 
 
 @pytest.fixture
@@ -78,12 +109,12 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
 
 @pytest.mark.lab
 def test_an_api_server_takes_the_job(control_plane: ControlPlane) -> None:
-    for one in JOB:
-        version, metadata, place = one["apiVersion"], one["metadata"], ""
+    for item in JOB:
+        version, metadata, place = item["apiVersion"], item["metadata"], ""
         if "namespace" in metadata:
             metadata, place = metadata | {"namespace": "default"}, "/namespaces/default"
-        path = f"{'/apis' if '/' in version else '/api'}/{version}{place}/{one['kind'].lower()}s"
-        control_plane.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", one | {"metadata": metadata})
+        path = f"{'/apis' if '/' in version else '/api'}/{version}{place}/{item['kind'].lower()}s"
+        control_plane.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", item | {"metadata": metadata})
 
 
 @pytest.mark.lab
@@ -108,7 +139,7 @@ async def test_the_settings_go_through_all_and_are_as_before(
         live = (await client.get(EGRESS_PROXIES, "cluster")).value
         status = {"settings": str(live["metadata"]["generation"]), "hosts": {"total": 1, "updated": 1}}
         if live.get("status") != status:
-            path, kind = EGRESS_PROXIES.path(None, "cluster", "status"), "application/merge-patch+json"
+            path, kind = EGRESS_PROXIES.build_path(None, "cluster", "status"), "application/merge-patch+json"
             await client.request("PATCH", path, None, {"status": status}, content_type=kind)
 
     try:

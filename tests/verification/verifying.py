@@ -5,10 +5,10 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from transom.kube import ApiError, NotFound
 from transom.kube.client import Client
+from transom.kube.errors import ApiError, NotFound
 from transom.kube.resources import NAMESPACES, NODES, PODS, SERVICES
-from transom.verification import PREFIX, Waits, new_name
+from transom.verification.cluster_verification import PREFIX, Waits, create_namespace_name
 from transom.verification.objects import AGNHOST_IMAGE, LABEL, Wanted
 
 QUICK = Waits(starting=120, every=0.05, beat=3600, silent=0.2, ending=0.2, gone=120)
@@ -16,17 +16,17 @@ NODES_OF = {"verify-win-1": "windows", "verify-win-2": "windows", "verify-linux"
 
 
 def wanted(**more: Any) -> Wanted:
-    return Wanted(new_name(), AGNHOST_IMAGE, AGNHOST_IMAGE, **more)
+    return Wanted(create_namespace_name(), AGNHOST_IMAGE, AGNHOST_IMAGE, **more)
 
 
 @contextlib.asynccontextmanager
 async def nodes(client: Client) -> AsyncIterator[None]:
     """Two Windows nodes and one of Linux, Ready, and no others: a verification asks every node that there is."""
-    await client.request("DELETE", NODES.path())
+    await client.request("DELETE", NODES.build_path())
     ready = {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kernelVersion": "10.0.20348.2485"}}
     for name, os in NODES_OF.items():
         await client.create(NODES, {"metadata": {"name": name, "labels": {"kubernetes.io/os": os}}})
-        path, kind = NODES.path(None, name, "status"), "application/merge-patch+json"
+        path, kind = NODES.build_path(None, name, "status"), "application/merge-patch+json"
         await client.request("PATCH", path, None, {"status": ready}, content_type=kind)
     try:
         yield
@@ -45,7 +45,7 @@ async def going_on(*work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
                 await one()
             await asyncio.sleep(0.05)
 
-    tasks = [asyncio.create_task(again(one)) for one in work]
+    tasks = [asyncio.create_task(again(item)) for item in work]
     try:
         yield
     finally:
@@ -61,22 +61,22 @@ def playing(client: Client) -> "contextlib.AbstractAsyncContextManager[None]":
 
 async def ours(client: Client) -> list[str]:
     found = await client.list_objects(NAMESPACES, labels=f"{LABEL}=cluster")
-    return [one.metadata.name for one in found.items]
+    return [item.metadata.name for item in found.items]
 
 
 async def namespaces_end(client: Client) -> None:
     """What the namespace controller does, with no wait of its own: tests/stories/nodes has the real one."""
-    for one in (await client.list_objects(NAMESPACES, labels=f"{LABEL}=cluster")).items:
-        if one.metadata.deletion_timestamp is None:
+    for item in (await client.list_objects(NAMESPACES, labels=f"{LABEL}=cluster")).items:
+        if item.metadata.deletion_timestamp is None:
             continue
-        name = one.metadata.name
+        name = item.metadata.name
         for service in (await client.list_objects(SERVICES, name)).items:
             with contextlib.suppress(NotFound):
                 await client.delete(SERVICES, service.metadata.name, name)
         # kubelets end pods: here nobody does, and the verification takes them away itself
         if not (await client.list_objects(PODS, name)).items:
             value = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}, "spec": {"finalizers": []}}
-            await client.request("PUT", NAMESPACES.path(None, name, "finalize"), None, value)
+            await client.request("PUT", NAMESPACES.build_path(None, name, "finalize"), None, value)
 
 
 async def pods_start(client: Client) -> None:
@@ -84,7 +84,7 @@ async def pods_start(client: Client) -> None:
     for name in await ours(client):
         for pod in (await client.list_objects(PODS, name)).items:
             if not (pod.value.get("status") or {}).get("podIP"):
-                path = PODS.path(name, pod.metadata.name, "status")
+                path = PODS.build_path(name, pod.metadata.name, "status")
                 await client.request("PATCH", path, None, {"status": _RUNNING}, content_type="application/merge-patch+json")
 
 
@@ -109,4 +109,4 @@ _RUNNING = {
 async def left(client: Client) -> list[str]:
     """What verifications have left in the cluster."""
     pods = (await client.list_objects(PODS)).items
-    return [*await ours(client), *(one.metadata.name for one in pods if (one.metadata.namespace or "").startswith(PREFIX))]
+    return [*await ours(client), *(pod.metadata.name for pod in pods if (pod.metadata.namespace or "").startswith(PREFIX))]

@@ -23,7 +23,7 @@ def respond(body: bytes, path: str) -> bytes:
     request = review.read(body)
     if request.namespace == "broken":
         raise RuntimeError("hunter2")
-    return review.answer(request, review.decide(request, {}, PATCHER))
+    return review.build_answer(request, review.decide(request, {}, PATCHER))
 
 
 def reviewed(**request: Any) -> dict[str, Any]:
@@ -66,7 +66,7 @@ async def calling(directory: Path) -> AsyncIterator[Caller]:
     trusting = ssl.create_default_context(cafile=str(directory / "ca.crt"))
     connector = aiohttp.TCPConnector(ssl=trusting)
     async with (
-        AdmissionServer(respond).serving(("127.0.0.1", 0), context) as port,
+        AdmissionServer(respond).serve(("127.0.0.1", 0), context) as port,
         aiohttp.ClientSession(connector=connector, trust_env=False) as session,
     ):
         yield Caller(directory, port, session, trusting)

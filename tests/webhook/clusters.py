@@ -14,18 +14,18 @@ from lab.ports import reserve
 from tests.pods.table import NAMESPACES, OWN, decoded, objects
 from tests.support.operator.clusters import QUICK
 
-from transom.kube import NotFound
 from transom.kube.client import Client
 from transom.kube.connection import connect
+from transom.kube.errors import NotFound
 from transom.kube.lease import Terms
-from transom.kube.objects import Whole
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, LEASES, REGISTRATIONS, SECRETS, Resource
 from transom.kube.transport import Request
 from transom.pods.environment import CONFIG_MAP, LEDGER, SECRET, PodEgress
-from transom.pods.patch import patch
+from transom.pods.patch import build_patch
 from transom.webhook.webhook import Webhook, WebhookOptions
 
-PODS = Resource("", "v1", "Pod", "pods", True, Whole)
+PODS = Resource("", "v1", "Pod", "pods", True, UnstructuredObject)
 TERMS = Terms(duration=40, renew=20, retry=0.2, request=10)
 _SETTINGS: dict[str, Resource[Any]] = {"EgressProxy": EGRESS_PROXIES, "Secret": SECRETS, "ConfigMap": CONFIG_MAPS}
 PROBED = "team-a"
@@ -52,7 +52,7 @@ class Admission:
     async def apply(self, resource: Resource[Any], value: dict[str, Any]) -> None:
         """Server-side apply, as kubectl would."""
         meta = value["metadata"]
-        path = resource.path(meta.get("namespace"), meta["name"])
+        path = resource.build_path(meta.get("namespace"), meta["name"])
         query = {"fieldManager": "kubectl", "force": "true"}
         await self.client.request("PATCH", path, query, value, content_type="application/apply-patch+yaml")
 
@@ -74,12 +74,12 @@ class Admission:
     ) -> tuple[int, dict[str, Any], list[str]]:
         """Create a pod: the code, what the server answers, and its warnings."""
         query = {"dryRun": "All"} if dry_run else None
-        asked = Request("POST", PODS.path(namespace), query, msgspec.json.encode(pod), "application/json")
+        asked = Request("POST", PODS.build_path(namespace), query, msgspec.json.encode(pod), "application/json")
         answer = await self.client.connection.transport.request(asked)
         return answer.status, msgspec.json.decode(answer.body), answer.headers.getall("Warning", [])
 
     async def remove(self, name: str, namespace: str) -> None:
-        path = PODS.path(namespace, name)
+        path = PODS.build_path(namespace, name)
         await self.client.request("DELETE", path, {"gracePeriodSeconds": "0"})
 
     async def probe(self, egress: PodEgress) -> bool:
@@ -87,7 +87,7 @@ class Admission:
         for namespace in ("plain", "with-ca", "team-a", "team-c"):
             for pod in (plain_pod("probe"), plain_pod("probe", labels={"transom.dev/inject-ca": "true"})):
                 code, answered, warnings = await self.post(pod, namespace, dry_run=True)
-                made = patch(decoded(pod), namespace, NAMESPACES[namespace], egress)
+                made = build_patch(decoded(pod), namespace, NAMESPACES[namespace], egress)
                 wanted = [
                     entry for operation in made.operations if operation.path.endswith("/env") for entry in operation.value
                 ]
@@ -112,8 +112,8 @@ class Admission:
     @contextlib.asynccontextmanager
     async def replica(self, **options: Any) -> AsyncIterator[Webhook]:
         """A replica in this process, as the ServiceAccount of the manifests; a fault of its own fails the test."""
-        token = await asyncio.to_thread(self.control_plane.service_account_token, OWN, "transom-webhook")
-        connection = connect(str(self.control_plane.user_kubeconfig(f"webhook-{secrets.token_hex(4)}", token)))
+        token = await asyncio.to_thread(self.control_plane.create_service_account_token, OWN, "transom-webhook")
+        connection = connect(str(self.control_plane.write_kubeconfig(f"webhook-{secrets.token_hex(4)}", token)))
         try:
             async with serving(Client(connection), OWN, **options) as webhook:
                 yield webhook
@@ -129,7 +129,7 @@ class Admission:
         for namespace in (*NAMESPACES, "default", OWN):
             await self.delete(SECRETS, SECRET, namespace)
             await self.delete(CONFIG_MAPS, CONFIG_MAP, namespace)
-            await self.client.request("DELETE", PODS.path(namespace), {"gracePeriodSeconds": "0"})
+            await self.client.request("DELETE", PODS.build_path(namespace), {"gracePeriodSeconds": "0"})
 
 
 @contextlib.asynccontextmanager

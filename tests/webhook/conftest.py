@@ -9,19 +9,19 @@ from tests.support.operator.clusters import admin
 from tests.webhook.caller import Caller, calling
 from tests.webhook.clusters import Admission
 
-from transom.manifests.admission import admission_roles
-from transom.manifests.definitions import definitions
-from transom.manifests.roles import roles
+from transom.manifests.admission import iter_admission_roles
+from transom.manifests.definitions import build_crds
+from transom.manifests.roles import iter_roles
 
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane(controllers=True, definitions=definitions()) as running:
+    with ControlPlane(controllers=True, definitions=build_crds()) as running:
         namespaces = [
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
             for name, labels in {OWN: {}, **NAMESPACES}.items()
         ]
-        running.apply([*namespaces, *admission_roles(OWN), *roles(OWN, ("egress",))])
+        running.apply([*namespaces, *iter_admission_roles(OWN), *iter_roles(OWN, ("egress",))])
         yield running
 
 

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from transom.proxy.secret import Secret
-from transom.webhook.certificates import _general_name
+from transom.webhook.certificates import _to_general_name
 from transom.webhook.holdings import Issued
 
 
@@ -29,7 +29,7 @@ class Issuer:
         """A certificate for names and addresses, as in `tls.crt`, `tls.key` and `ca.crt`."""
         key = ec.generate_private_key(ec.SECP256R1())
         builder = self._builder(x509.Name([]), key, began, ends)
-        names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+        names = x509.SubjectAlternativeName([_to_general_name(host) for host in hosts])
         made = builder.add_extension(names, critical=True).sign(self._key, hashes.SHA256())
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
         return Issued(self.authority, made.public_bytes(Encoding.PEM).decode(), Secret(private))

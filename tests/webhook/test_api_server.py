@@ -14,8 +14,8 @@ from tests.support.command import Ran
 from tests.support.waiting import until
 from tests.webhook.clusters import PODS, PROBED, Admission, plain_pod
 
-from transom.pods.environment import PodEgress, of
-from transom.pods.patch import SETTINGS_HASH, patch
+from transom.pods.environment import PodEgress, build_pod_egress
+from transom.pods.patch import SETTINGS_HASH, build_patch
 from transom.webhook.webhook import Webhook
 
 pytestmark = pytest.mark.lab
@@ -23,12 +23,13 @@ pytestmark = pytest.mark.lab
 
 def parts(pod: dict[str, Any]) -> dict[str, Any]:
     """What a patch can touch, without what the server fills in."""
-    containers = [one for field in ("initContainers", "containers") for one in pod["spec"].get(field, ())]
+    containers = [item for field in ("initContainers", "containers") for item in pod["spec"].get(field, ())]
     return {
-        "env": {one["name"]: [_plain(item) for item in one.get("env", ())] for one in containers},
-        "mounts": {one["name"]: [_mount(item) for item in one.get("volumeMounts", ())] for one in containers},
+        "env": {container["name"]: [_plain(item) for item in container.get("env", ())] for container in containers},
+        "mounts": {container["name"]: [_mount(item) for item in container.get("volumeMounts", ())] for container in containers},
         "volumes": {
-            one["name"]: one["configMap"]["name"] if "configMap" in one else None for one in pod["spec"].get("volumes", ())
+            volume["name"]: volume["configMap"]["name"] if "configMap" in volume else None
+            for volume in pod["spec"].get("volumes", ())
         },
         "hash": pod["metadata"].get("annotations", {}).get(SETTINGS_HASH),
     }
@@ -57,7 +58,7 @@ def is_asked(case: Case) -> bool:
 async def current(admission: Admission, webhook: Webhook, name: str) -> PodEgress:
     """The settings of that name, when the API server hears them."""
     await until(lambda: webhook.ready)
-    made = of(egress(name), OWN, KUBERNETES_IP, await admission.hash_key())
+    made = build_pod_egress(egress(name), OWN, KUBERNETES_IP, await admission.hash_key())
     await until(lambda: webhook.egress == made)
     await until(lambda: webhook.keeper.registered)
     await until(lambda: admission.probe(made))
@@ -70,9 +71,9 @@ async def test_every_pod_of_the_table(admission: Admission) -> None:
         for name in SETTINGS:
             await admission.settings(name)
             made = await current(admission, webhook, name)
-            for case in (one for one in CASES if one.settings == name and not one.offline):
+            for case in (case for case in CASES if case.settings == name and not case.offline):
                 await _one(admission, webhook, case, made)
-    annotations = [one.get("annotations", {}) for one in admission.control_plane.audit() if _creates(one, "own-upper")]
+    annotations = [item.get("annotations", {}) for item in admission.control_plane.read_audit() if _creates(item, "own-upper")]
     assert annotations[-1]["pods.transom.dev/proxy"] == "nothing to do: app keeps its HTTP_PROXY"
     assert "hunter2" not in json.dumps(annotations)
 
@@ -90,11 +91,11 @@ async def _one(admission: Admission, webhook: Webhook, case: Case, made: PodEgre
     assert (reviews(webhook) > before) == is_asked(case), case.name
     found = (await admission.client.get(PODS, case.name, namespace)).value
     assert parts(found) == parts(wanted(case, case.pod, made)), case.name
-    ours = [one for one in warnings if "transom: " in one]
+    ours = [warning for warning in warnings if "transom: " in warning]
     assert bool(ours) == (case.warning is not None), (case.name, warnings)
-    assert all(case.warning in one.replace('\\"', '"') for one in ours if case.warning)
+    assert all(case.warning in our.replace('\\"', '"') for our in ours if case.warning)
     assert "hunter2" not in json.dumps(found)
-    assert patch(decoded(found), namespace, case.labels, made).operations == (), case.name
+    assert build_patch(decoded(found), namespace, case.labels, made).operations == (), case.name
 
 
 @pytest.mark.parametrize("name", ["plain", "credentials"])
@@ -109,7 +110,7 @@ async def test_whatever_is_drawn_is_a_valid_pod_afterwards(admission: Admission,
         def drawn(pod: dict[str, Any]) -> None:
             path = f"/api/v1/namespaces/{PROBED}/pods?dryRun=All"
             answered = json.loads(admission.control_plane.request("POST", path, pod))
-            assert patch(decoded(answered), PROBED, {"team": "a"}, made).operations == ()
+            assert build_patch(decoded(answered), PROBED, {"team": "a"}, made).operations == ()
             again = {key: value for key, value in answered.items() if key in ("apiVersion", "kind", "spec")}
             again["metadata"] = {
                 key: answered["metadata"][key] for key in ("name", "labels", "annotations") if key in answered["metadata"]
@@ -121,7 +122,7 @@ async def test_whatever_is_drawn_is_a_valid_pod_afterwards(admission: Admission,
 
 async def test_pods_of_a_deployment(admission: Admission) -> None:
     await admission.settings("plain")
-    kubectl = admission.control_plane.kubectl
+    kubectl = admission.control_plane.run_kubectl
     async with admission.replica() as webhook:
         made = await current(admission, webhook, "plain")
         template = {"metadata": {"labels": {"app": "web"}}, "spec": plain_pod("x")["spec"]}
@@ -142,7 +143,7 @@ async def test_pods_of_a_deployment(admission: Admission) -> None:
 
         await until(both)
         for pod in found:
-            names = [one["name"] for one in pod["spec"]["containers"][0]["env"]]
+            names = [item["name"] for item in pod["spec"]["containers"][0]["env"]]
             assert names == ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"]
             assert pod["metadata"]["annotations"][SETTINGS_HASH] == made.digest
         held = json.loads(await asyncio.to_thread(kubectl, "get", "deployment", "-n", PROBED, "web", "-o", "json"))
@@ -188,18 +189,19 @@ async def test_ephemeral_containers(admission: Admission) -> None:
         for name, namespace, added in (("older", "kubernetes-like", 1), ("newer", PROBED, 1), ("newer", PROBED, 2)):
             containers = [{"name": f"d{number}", "image": "x"} for number in range(added)]
             body = {"spec": {"ephemeralContainers": containers}}
-            path = PODS.path(namespace, name, "ephemeralcontainers")
+            path = PODS.build_path(namespace, name, "ephemeralcontainers")
             await admission.client.request("PATCH", path, None, body, content_type="application/strategic-merge-patch+json")
             found = (await admission.client.get(PODS, name, namespace)).value
             assert len(found["spec"]["ephemeralContainers"]) == added
-            for one in found["spec"]["ephemeralContainers"]:
-                assert [item["name"] for item in one["env"]][:2] == ["HTTP_PROXY", "http_proxy"]
+            for ephemeral_container in found["spec"]["ephemeralContainers"]:
+                assert [item["name"] for item in ephemeral_container["env"]][:2] == ["HTTP_PROXY", "http_proxy"]
             assert ("env" in found["spec"]["containers"][0]) == (name == "newer")
 
 
 async def test_a_pod_that_the_settings_would_make_too_large_is_created_without_them(admission: Admission) -> None:
-    def pod(name: str, containers: int) -> dict[str, Any]:
-        listed = [{"name": f"c{number}", "image": "registry.example/none"} for number in range(containers)]
+    def pod(name: str, containers: int, argument: int = 1) -> dict[str, Any]:
+        image = {"image": "registry.example/none", "args": ["x" * argument]}
+        listed = [{"name": f"c{number}", **image} for number in range(containers)]
         return {"metadata": {"name": name}, "spec": {"containers": listed}}
 
     async with admission.replica(failure_policy="Fail") as webhook:
@@ -207,8 +209,8 @@ async def test_a_pod_that_the_settings_would_make_too_large_is_created_without_t
         await current(admission, webhook, "plain")
         code, answered, warnings = await admission.post(pod("many", 500), "plain")
         assert code == 201
-        assert all(one["env"] for one in answered["spec"]["containers"])
-        code, answered, warnings = await admission.post(pod("too-many", 4_500), "plain")
+        assert all(container["env"] for container in answered["spec"]["containers"])
+        code, answered, warnings = await admission.post(pod("too-many", 900, 1_000), "plain")
         assert code == 201, answered
-        assert not any("env" in one for one in answered["spec"]["containers"])
+        assert not any("env" in container for container in answered["spec"]["containers"])
         assert "no settings for this pod: it would be larger than the API server takes" in " ".join(warnings)

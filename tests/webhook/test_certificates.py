@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 
 from transom.proxy.secret import Secret
-from transom.webhook.certificates import expiry, holdings, next_holdings, seconds_to_next
+from transom.webhook.certificates import compute_next_holdings, compute_seconds_to_next, get_expiry, parse_holdings
 from transom.webhook.holdings import LIVES, Holdings
 
 NOW = datetime.datetime(2026, 6, 1, tzinfo=UTC)
@@ -17,15 +17,15 @@ DAY = datetime.timedelta(days=1)
 
 
 def made(now: datetime.datetime = NOW) -> Holdings:
-    return next_holdings(None, HOSTS, now, None)
+    return compute_next_holdings(None, HOSTS, now, None)
 
 
 def trusts(authorities: str, held: Holdings) -> bool:
     """Whether OpenSSL, trusting these authorities, takes what is served for the name that it is called by."""
     serving = x509.load_pem_x509_certificate(held.certificate.encode())
-    for one in x509.load_pem_x509_certificates(authorities.encode()):
+    for pem_x509_certificate in x509.load_pem_x509_certificates(authorities.encode()):
         try:
-            serving.verify_directly_issued_by(one)
+            serving.verify_directly_issued_by(pem_x509_certificate)
         except Exception:  # noqa: BLE001  # any of its errors is a no
             continue
         return True
@@ -35,12 +35,12 @@ def trusts(authorities: str, held: Holdings) -> bool:
 def test_what_is_made_from_nothing() -> None:
     held = made()
     assert trusts(held.authorities, held)
-    assert holdings(held.data()) == held
-    assert next_holdings(held, HOSTS, NOW, held.authorities) is held
+    assert parse_holdings(held.to_data()) == held
+    assert compute_next_holdings(held, HOSTS, NOW, held.authorities) is held
     names = x509.load_pem_x509_certificate(held.certificate.encode()).extensions.get_extension_for_class(
         x509.SubjectAlternativeName
     )
-    assert [str(one.value) for one in names.value] == list(HOSTS)
+    assert [str(item.value) for item in names.value] == list(HOSTS)
     assert ssl.create_default_context(cadata=held.authorities).get_ca_certs()
     assert "PRIVATE" not in repr(held)
     assert len(held.hash_key.reveal()) == 64
@@ -49,69 +49,69 @@ def test_what_is_made_from_nothing() -> None:
 @pytest.mark.parametrize("name", ["ca.crt", "ca.key", "tls.crt", "tls.key", "hash.key"])
 @pytest.mark.parametrize("value", [None, "", "x", "other"])
 def test_a_secret_that_is_damaged_is_none(name: str, value: str | None) -> None:
-    data, other = made().data(), made().data()
+    data, other = made().to_data(), made().to_data()
     if value is None:
         del data[name]
     else:
         data[name] = other[name] if value == "other" else Secret(value)
-    damaged = holdings(data)
+    damaged = parse_holdings(data)
     assert (damaged is None) == (name != "hash.key" or value in (None, ""))
 
 
 def test_the_serving_certificate_is_renewed_in_time_by_the_same_authority() -> None:
     held = made()
     early, late = NOW + LIVES.serving * 0.74, NOW + LIVES.serving * 0.76
-    assert next_holdings(held, HOSTS, early, held.authorities) is held
-    renewed = next_holdings(held, HOSTS, late, held.authorities)
+    assert compute_next_holdings(held, HOSTS, early, held.authorities) is held
+    renewed = compute_next_holdings(held, HOSTS, late, held.authorities)
     assert renewed.authorities == held.authorities
     assert renewed.hash_key == held.hash_key
-    assert expiry(renewed) > expiry(held)
+    assert get_expiry(renewed) > get_expiry(held)
     assert trusts(held.authorities, renewed)
 
 
 def test_another_name_makes_another_certificate() -> None:
     held = made()
-    renamed = next_holdings(held, ("elsewhere.example",), NOW, held.authorities)
+    renamed = compute_next_holdings(held, ("elsewhere.example",), NOW, held.authorities)
     assert renamed.certificate != held.certificate
-    assert next_holdings(renamed, ("elsewhere.example",), NOW, held.authorities) is renamed
+    assert compute_next_holdings(renamed, ("elsewhere.example",), NOW, held.authorities) is renamed
 
 
 def test_the_authority_is_rotated_with_an_overlap() -> None:
     first = made()
     now = NOW + LIVES.authority * 0.76
     # its own certificate has been renewed meanwhile
-    first = next_holdings(first, HOSTS, NOW + LIVES.authority * 0.74, first.authorities)
-    both = next_holdings(first, HOSTS, now, first.authorities)
+    first = compute_next_holdings(first, HOSTS, NOW + LIVES.authority * 0.74, first.authorities)
+    both = compute_next_holdings(first, HOSTS, now, first.authorities)
     assert both.authorities.endswith(first.authorities)
     assert both.authorities.count("BEGIN") == 2
     assert both.certificate == first.certificate
     # not before it has been trusted for a while, and by the registration
-    assert next_holdings(both, HOSTS, now, both.authorities) is both
+    assert compute_next_holdings(both, HOSTS, now, both.authorities) is both
     later = now + LIVES.overlap
-    assert next_holdings(both, HOSTS, later, first.authorities) is both
-    signed = next_holdings(both, HOSTS, later, both.authorities)
+    assert compute_next_holdings(both, HOSTS, later, first.authorities) is both
+    signed = compute_next_holdings(both, HOSTS, later, both.authorities)
     assert signed.certificate != both.certificate
     assert not trusts(first.authorities, signed)
     assert trusts(both.authorities, signed)
     assert trusts(both.authorities, both)
     # not before every replica shows the new one
-    assert next_holdings(signed, HOSTS, later, signed.authorities) is signed
-    assert 1 <= seconds_to_next(signed, later) <= LIVES.overlap.total_seconds()
-    done = next_holdings(signed, HOSTS, later + LIVES.overlap, signed.authorities)
+    assert compute_next_holdings(signed, HOSTS, later, signed.authorities) is signed
+    assert 1 <= compute_seconds_to_next(signed, later) <= LIVES.overlap.total_seconds()
+    done = compute_next_holdings(signed, HOSTS, later + LIVES.overlap, signed.authorities)
     assert done.authorities.count("BEGIN") == 1
     assert trusts(done.authorities, signed)
     assert done.certificate == signed.certificate
-    assert next_holdings(done, HOSTS, later + LIVES.overlap, done.authorities) is done
+    assert compute_next_holdings(done, HOSTS, later + LIVES.overlap, done.authorities) is done
     assert done.hash_key == first.hash_key
 
 
 def test_what_ended_is_made_anew() -> None:
     held = made()
     after = NOW + LIVES.authority + DAY
-    fresh = next_holdings(held, HOSTS, after, held.authorities)
-    assert expiry(fresh) > after
+    fresh = compute_next_holdings(held, HOSTS, after, held.authorities)
+    assert get_expiry(fresh) > after
     assert fresh.hash_key == held.hash_key
     assert trusts(fresh.authorities, fresh)
     # a serving certificate that ended while nobody ran does not wait
     after = NOW + LIVES.serving + DAY
-    assert expiry(next_holdings(held, HOSTS, after, held.authorities)) > after
+    assert get_expiry(compute_next_holdings(held, HOSTS, after, held.authorities)) > after

@@ -60,7 +60,7 @@ async def answers(caller: Caller, conversation: Conversation) -> list[Answer]:
 
     async def read() -> None:
         line, *lines = (await reader.readuntil(b"\r\n\r\n")).rstrip().split(b"\r\n")
-        headers = dict(one.split(b": ", 1) for one in lines)
+        headers = dict(line.split(b": ", 1) for line in lines)
         assert headers.pop(b"Date")
         found.append((line, headers, await reader.readexactly(int(headers[b"Content-Length"]))))
 
@@ -80,19 +80,19 @@ async def answers(caller: Caller, conversation: Conversation) -> list[Answer]:
 
 
 async def test_who_answers_cannot_be_seen(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once, usual = list[int](), connection._head
+    at_once, usual = list[int](), connection._build_head
 
     def counted(status: int, length: int, now: int) -> bytes:
         at_once.append(status)
         return usual(status, length, now)
 
-    monkeypatch.setattr(connection, "_head", counted)
+    monkeypatch.setattr(connection, "_build_head", counted)
     made = [conversation(random.Random(seed)) for seed in range(30)]
-    for one in made:
+    for item in made:
         with monkeypatch.context() as patched:
             patched.setattr(connection, "_INSIDES", {"_something_else"})
             before = len(at_once)
-            expected = await answers(caller, one)
+            expected = await answers(caller, item)
             assert len(at_once) == before
-        assert await answers(caller, one) == expected
+        assert await answers(caller, item) == expected
     assert 200 in at_once

@@ -14,16 +14,16 @@ import pytest
 from cryptography import x509
 from lab.ports import reserve
 from tests.pods.table import OWN, PASSWORD
-from tests.support.forked import Forked
+from tests.support.process import Process, start
 from tests.support.waiting import until
 from tests.webhook.clusters import PROBED, Admission, plain_pod
 
 from transom.controllers.pods import registered
-from transom.kube import NotFound
+from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata
 from transom.kube.resources import EGRESS_PROXIES, SECRETS, Resource
-from transom.manifests.admission import admission_roles
-from transom.manifests.definitions import definitions
+from transom.manifests.admission import iter_admission_roles
+from transom.manifests.definitions import build_crds
 from transom.webhook.holdings import Lives
 from transom.webhook.webhook import Webhook
 
@@ -44,13 +44,16 @@ async def serving(admission: Admission, webhook: Webhook, name: str = "plain") -
 
 
 def environment(pod: dict[str, Any]) -> list[str]:
-    return [one["name"] for one in pod["spec"]["containers"][0].get("env", [])]
+    return [item["name"] for item in pod["spec"]["containers"][0].get("env", [])]
 
 
 async def bundle(admission: Admission) -> list[str]:
     """The authorities of the Secret, as subjects."""
     held = (await admission.client.get(SECRETS, "transom-webhook", OWN)).value["data"]
-    return [one.subject.rfc4514_string() for one in x509.load_pem_x509_certificates(base64.b64decode(held["ca.crt"]))]
+    return [
+        pem_x509_certificate.subject.rfc4514_string()
+        for pem_x509_certificate in x509.load_pem_x509_certificates(base64.b64decode(held["ca.crt"]))
+    ]
 
 
 class Calendar:
@@ -86,7 +89,7 @@ class Load:
             for task in tasks:
                 task.cancel()
             ended = await asyncio.gather(*tasks, return_exceptions=True)
-        assert {type(one) for one in ended} == {asyncio.CancelledError}
+        assert {type(item) for item in ended} == {asyncio.CancelledError}
 
     async def _post(self) -> None:
         while not self.failed:
@@ -123,7 +126,7 @@ class Rotations:
 
         async def believed() -> bool:
             assert self._webhook.egress is not None
-            return (await registered.condition(before, self._webhook.egress)).reason == "Injected"
+            return (await registered.build_pods_injected_condition(before, self._webhook.egress)).reason == "Injected"
 
         self._calendar.go_on(time)
         self._webhook.keeper.wake()
@@ -162,10 +165,10 @@ class Replica:
     def __init__(self, admission: Admission, number: int, **options: str) -> None:
         self.port = reserve()
         plane = admission.control_plane
-        token = plane.service_account_token(OWN, "transom-webhook")
+        token = plane.create_service_account_token(OWN, "transom-webhook")
         self.log = plane.directory / f"webhook-{number}.log"
         flags = {
-            "kubeconfig": str(plane.user_kubeconfig(f"replica-{number}", token)),
+            "kubeconfig": str(plane.write_kubeconfig(f"replica-{number}", token)),
             "bind-address": f"127.0.0.1:{self.port}",
             "metrics-bind-address": f"127.0.0.1:{reserve()}",
             "url": f"https://127.0.0.1:{self.port}",
@@ -174,12 +177,12 @@ class Replica:
         }
         self._arguments = ("webhook", *(f"--{flag}={value}" for flag, value in flags.items()))
         self._home = str(plane.directory)
-        self.process: Forked | None = None
+        self.process: Process | None = None
 
     async def __aenter__(self) -> "Replica":
         with self.log.open("wb") as log:
             environ = {"PATH": os.defpath, "HOME": self._home}
-            self.process = Forked(*self._arguments, environment=environ, log=log)
+            self.process = await start(*self._arguments, environment=environ, log=log)
         await until(lambda: '"serving"' in self.log.read_text())
         return self
 
@@ -270,7 +273,7 @@ async def test_the_install_is_deleted(admission: Admission) -> None:
 
             await until(started)
     finally:
-        await asyncio.to_thread(admission.control_plane.apply, list(admission_roles(OWN)))
+        await asyncio.to_thread(admission.control_plane.apply, list(iter_admission_roles(OWN)))
 
 
 async def test_what_somebody_else_changes_is_put_right(admission: Admission) -> None:
@@ -316,11 +319,11 @@ async def test_a_secret_that_is_missing(admission: Admission) -> None:
         code, answered, warnings = await admission.post(plain_pod("waits"), PROBED)
         assert code == 201
         assert answered["spec"]["containers"][0]["env"][0]["valueFrom"]["secretKeyRef"]["optional"] is False
-        assert any("Secret transom-egress is not in namespace team-a yet" in one for one in warnings)
+        assert any("Secret transom-egress is not in namespace team-a yet" in warning for warning in warnings)
 
         async def told() -> bool:
-            listed = await asyncio.to_thread(admission.control_plane.kubectl, "get", "events", "-n", PROBED, "-o", "json")
-            return any(one["reason"] == "SecretMissing" for one in json.loads(listed)["items"])
+            listed = await asyncio.to_thread(admission.control_plane.run_kubectl, "get", "events", "-n", PROBED, "-o", "json")
+            return any(item["reason"] == "SecretMissing" for item in json.loads(listed)["items"])
 
         await until(told)
         await admission.has_secret(PROBED)
@@ -333,7 +336,7 @@ async def test_a_secret_that_is_missing(admission: Admission) -> None:
 
 async def test_it_is_not_ready_before_it_knows_the_settings(admission: Admission) -> None:
     plane = admission.control_plane
-    await asyncio.to_thread(plane.kubectl, "delete", "crd", "egressproxies.transom.dev")
+    await asyncio.to_thread(plane.run_kubectl, "delete", "crd", "egressproxies.transom.dev")
     try:
         async with admission.replica() as webhook:
             await until(lambda: webhook.port is not None)
@@ -346,6 +349,6 @@ async def test_it_is_not_ready_before_it_knows_the_settings(admission: Admission
 
 
 async def _define(admission: Admission) -> None:
-    await asyncio.to_thread(admission.control_plane.apply, definitions())
+    await asyncio.to_thread(admission.control_plane.apply, build_crds())
     ready = ("wait", "--for=condition=Established", "--timeout=180s", "crd/egressproxies.transom.dev")
-    await asyncio.to_thread(admission.control_plane.kubectl, *ready)
+    await asyncio.to_thread(admission.control_plane.run_kubectl, *ready)

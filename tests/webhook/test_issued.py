@@ -12,7 +12,7 @@ from tests.webhook.issuer import Issuer
 
 from transom.kube.resources import SECRETS
 from transom.webhook.holdings import LIVES, Holdings, Issued
-from transom.webhook.issued import IssuedUnfit, next_issued, seconds_to_next_issued
+from transom.webhook.issued import IssuedUnfit, compute_next_issued, compute_seconds_to_next_issued
 
 NOW = datetime.datetime(2026, 6, 1, tzinfo=UTC)
 HOSTS = ("transom-webhook.transom-system.svc",)
@@ -21,7 +21,7 @@ YEAR = datetime.timedelta(days=365)
 
 
 def next_(current: Holdings | None, issued: Issued, now: datetime.datetime, trusted: str | None) -> Holdings:
-    return next_issued(current, issued, HOSTS, now, trusted, LIVES)
+    return compute_next_issued(current, issued, HOSTS, now, trusted, LIVES)
 
 
 def test_a_renewal_by_the_same_authority_is_shown_at_once() -> None:
@@ -42,7 +42,7 @@ def test_another_authority_is_trusted_before_what_it_signed_is_shown() -> None:
     issued = new.issue(HOSTS, NOW, NOW + YEAR)
     trusting = next_(first, issued, NOW, first.authorities)
     assert (trusting.certificate, trusting.authorities) == (first.certificate, new.authority + old.authority)
-    assert 0 < seconds_to_next_issued(trusting, issued, NOW, LIVES) <= LIVES.overlap.total_seconds()
+    assert 0 < compute_seconds_to_next_issued(trusting, issued, NOW, LIVES) <= LIVES.overlap.total_seconds()
     # not before the API server has had the time, nor before the registration has it
     assert next_(trusting, issued, NOW, trusting.authorities) == trusting
     assert next_(trusting, issued, NOW + HOUR, first.authorities).certificate == first.certificate
@@ -60,7 +60,7 @@ def test_what_cannot_be_served(why: str) -> None:
     wrong, told = {
         "ended": (issuer.issue(HOSTS, NOW - YEAR, NOW), "it ended at 2026-06-01T00:00:00Z"),
         "names": (issuer.issue(("elsewhere.svc",), NOW, NOW + YEAR), f"it is not for {HOSTS[0]}"),
-        "key": (Issued(good.authorities, good.certificate, issuer.issue(HOSTS, NOW, NOW + YEAR).key), "does not fit its key"),
+        "key": (Issued(good.authorities, good.certificate, issuer.issue(HOSTS, NOW, NOW + YEAR).key), "does not match its key"),
         "text": (Issued(good.authorities, "x", good.key), "cannot be read"),
     }[why]
     with pytest.raises(IssuedUnfit, match=told):
@@ -82,7 +82,7 @@ async def test_pods_are_answered_with_what_was_issued(admission: Admission) -> N
 
     async def answered() -> bool:
         code, pod, _ = await admission.post(plain_pod("probe"), PROBED, dry_run=True)
-        return code == 201 and any(one["name"] == "HTTP_PROXY" for one in pod["spec"]["containers"][0].get("env", []))
+        return code == 201 and any(item["name"] == "HTTP_PROXY" for item in pod["spec"]["containers"][0].get("env", []))
 
     async def trusted() -> str:
         found = await admission.registration()

@@ -15,20 +15,20 @@ from tests.support.operator.rights import asked, granted
 from tests.support.waiting import until
 from tests.webhook.clusters import Admission, plain_pod
 
-from transom.controllers import pods
 from transom.controllers.operator import Operator, Options
-from transom.kube import NotFound
+from transom.controllers.pods import controller
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.objects import Whole
+from transom.kube.errors import NotFound
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, REGISTRATIONS, SECRETS, Resource
-from transom.manifests.admission import admission_roles
-from transom.manifests.roles import roles
+from transom.manifests.admission import iter_admission_roles
+from transom.manifests.roles import iter_roles
 from transom.pods.environment import LEDGER
 from transom.proxy.trust import parse_bundle
 
 pytestmark = pytest.mark.lab
-NAMESPACE = Resource("", "v1", "Namespace", "namespaces", False, Whole)
+NAMESPACE = Resource("", "v1", "Namespace", "namespaces", False, UnstructuredObject)
 USER = f"system:serviceaccount:{OWN}:transom"
 EVERYWHERE = {"plain", "team-a", "team-c", "with-ca", "without-ca", "enabled", "kubernetes-like", "default"}
 """The namespaces that are not left alone."""
@@ -39,9 +39,9 @@ URL = "http://alice:hunter2%25%5E%26%21%22%5C%C3%A9%24%20x@proxy.corp.example:31
 async def operator(admission: Admission, *names: str) -> AsyncIterator[Operator]:
     """`transom run` in this process, as the ServiceAccount of the manifests."""
     plane = admission.control_plane
-    await asyncio.to_thread(plane.apply, list(roles(OWN, names)))
-    token = await asyncio.to_thread(plane.service_account_token, OWN, "transom")
-    connection = connect(str(plane.user_kubeconfig("run", token)))
+    await asyncio.to_thread(plane.apply, list(iter_roles(OWN, names)))
+    token = await asyncio.to_thread(plane.create_service_account_token, OWN, "transom")
+    connection = connect(str(plane.write_kubeconfig("run", token)))
     options = Options(namespace=OWN, reflector=QUICK, workers=4, controllers=names, leader_elect=False)
     try:
         async with at_work(Operator(Client(connection), options)) as running:
@@ -53,7 +53,7 @@ async def operator(admission: Admission, *names: str) -> AsyncIterator[Operator]
 async def found(admission: Admission, resource: Resource[Any], name: str) -> dict[str, dict[str, Any]]:
     """The objects of that name, by namespace."""
     listing = await admission.client.list_objects(resource, fields=f"metadata.name={name}")
-    return {one.metadata.namespace: one.value for one in listing.items}
+    return {item.metadata.namespace: item.value for item in listing.items}
 
 
 async def secrets(admission: Admission) -> set[str]:
@@ -77,7 +77,8 @@ async def until_config_maps(admission: Admission, *namespaces: str) -> None:
 async def conditions(admission: Admission) -> dict[str, tuple[str, str, str]]:
     held = (await admission.client.get(EGRESS_PROXIES, "cluster")).value
     return {
-        one["type"]: (one["status"], one["reason"], one["message"]) for one in (held.get("status") or {}).get("conditions", ())
+        condition["type"]: (condition["status"], condition["reason"], condition["message"])
+        for condition in (held.get("status") or {}).get("conditions", ())
     }
 
 
@@ -156,8 +157,8 @@ async def test_the_config_map_is_where_the_label_is(admission: Admission) -> Non
         await admission.settings("plain")
         await until_config_maps(admission, "with-ca")
         held = (await found(admission, CONFIG_MAPS, "transom-egress-ca"))["with-ca"]
-        certificates = {one.sha256 for one in parse_bundle(held["data"]["ca-bundle.crt"]).certificates}
-        assert {one.sha256 for one in parse_bundle(ROOT_1).certificates} < certificates
+        certificates = {certificate.sha256 for certificate in parse_bundle(held["data"]["ca-bundle.crt"]).certificates}
+        assert {certificate.sha256 for certificate in parse_bundle(ROOT_1).certificates} < certificates
         # a pod with the label, which goes again
         await admission.post(plain_pod("labelled", labels={"transom.dev/inject-ca": "true"}), "plain")
         await until_config_maps(admission, "with-ca", "plain")
@@ -206,7 +207,7 @@ async def test_settings_that_go_leave_nothing(admission: Admission) -> None:
 
 
 async def test_what_is_missing_or_forgotten_is_mended(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pods, "CHECK", 0.5)
+    monkeypatch.setattr(controller, "CHECK", 0.5)
     await admission.settings("userinfo")
     async with operator(admission, "pods"):
         await until_secrets(admission, "team-a")
@@ -257,21 +258,21 @@ async def test_the_roles_suffice_and_no_verb_is_left_over(admission: Admission) 
         await until_secrets(admission)
         await until_config_maps(admission)
     uses = asked(admission.control_plane, USER)
-    assert [one for one in uses if one[2] in (401, 403)] == []
+    assert [use for use in uses if use[2] in (401, 403)] == []
     used = {use for use, _, code in uses if code < 400}
     # an apply that makes the object asks for both
     used |= {(*use[:2], "create") for use, _, code in uses if use[2] == "patch" and code == 201}
     own = ("secrets", "configmaps", "namespaces", "pods")
-    left = {one for one in granted(list(roles(OWN, ("pods",))), "ClusterRole") if one[1] in own} - used
+    left = {item for item in granted(list(iter_roles(OWN, ("pods",))), "ClusterRole") if item[1] in own} - used
     assert left <= {("", "namespaces", "get")}
     assert all(namespace == OWN for use, namespace, _ in uses if use[1] == "secrets" and use[2] in ("list", "watch"))
-    assert PASSWORD not in json.dumps(list(admission.control_plane.audit()))
+    assert PASSWORD not in json.dumps(list(admission.control_plane.read_audit()))
 
 
 async def test_the_roles_of_the_admission_server(admission: Admission) -> None:
     user = f"system:serviceaccount:{OWN}:transom-webhook"
     # another test takes the roles away for a while
-    began = admission.control_plane.moment()
+    began = admission.control_plane.get_moment()
     await admission.settings("credentials")
     async with admission.replica() as webhook:
         await until(lambda: webhook.ready and webhook.keeper.registered)
@@ -283,10 +284,10 @@ async def test_the_roles_of_the_admission_server(admission: Admission) -> None:
 
         await until(back)
     uses = asked(admission.control_plane, user, began)
-    assert [one for one in uses if one[2] in (401, 403)] == []
+    assert [use for use in uses if use[2] in (401, 403)] == []
     used = {use for use, _, code in uses if code < 400}
     used |= {(*use[:2], "create") for use, _, code in uses if use[2] == "patch" and code == 201}
-    objects = list(admission_roles(OWN))
+    objects = list(iter_admission_roles(OWN))
     left = (granted(objects, "ClusterRole") | granted(objects, "Role", OWN) | granted(objects, "Role", "default")) - used
     # kinds that OpenShift alone has, an event that repeats, a definition or settings that went
     left -= {use for use in left if use[0] == "config.openshift.io"}

@@ -8,25 +8,25 @@ import pytest
 from lab.ports import reserve
 from tests.pods.table import pod_egress
 from tests.support.operator.bundles import ROOT_1
+from tests.support.operator.clusters import WHOLE_EVENTS
 from tests.support.waiting import until
-from tests.webhook.clusters import Admission
+from tests.webhook.clusters import Admission, plain_pod
 from tests.webhook.test_pods_controller import conditions, operator, until_condition
 
-from transom.controllers import pods
-from transom.controllers.pods import registered
+from transom.controllers.pods import controller, registered
 from transom.kube.resources import REGISTRATIONS
-from transom.pods.registration import Called, registration
+from transom.pods.registration import Called, build_registration
 from transom.webhook.webhook import Webhook
 
 pytestmark = pytest.mark.lab
 
 
 async def test_it_follows_what_is_there(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pods, "LOOK", 1.0)
+    monkeypatch.setattr(controller, "LOOK", 1.0)
     await admission.settings("plain")
     async with operator(admission, "egress", "pods"):
         told = await until_condition(admission, "PodsInjected", "NotRegistered")
-        assert "there is no MutatingWebhookConfiguration/transom" in told
+        assert "MutatingWebhookConfiguration/transom does not exist" in told
         async with admission.replica():
             await until_condition(admission, "PodsInjected", "Injected")
             assert (await conditions(admission))["PodsInjected"][0] == "True"
@@ -45,13 +45,67 @@ async def test_it_follows_what_is_there(admission: Admission, monkeypatch: pytes
         await admission.delete(REGISTRATIONS, "transom")
         theirs = {"apiVersion": REGISTRATIONS.api_version, "kind": REGISTRATIONS.kind, "metadata": {"name": "transom"}}
         await admission.apply(REGISTRATIONS, {**theirs, "webhooks": []})
-        assert "is somebody else's" in await until_condition(admission, "PodsInjected", "NotRegistered")
+        assert "is not managed by Transom" in await until_condition(admission, "PodsInjected", "NotRegistered")
 
 
 def test_one_server_is_called_once_whatever_its_paths() -> None:
-    made = registration(pod_egress("plain"), Called("transom-system", "transom-webhook"), "PEM", "Ignore", {})
+    made = build_registration(pod_egress("plain"), Called("transom-system", "transom-webhook"), "PEM", "Ignore", {})
     assert len(made["webhooks"]) == 2
-    assert list(registered._servers(made)) == [("https://transom-webhook.transom-system.svc:443/pods", "UEVN")]
+    assert registered._iter_servers(made) == [("https://transom-webhook.transom-system.svc:443/pods", "UEVN", False)]
+
+
+@pytest.mark.parametrize(
+    ("policies", "refuses"),
+    [(("Ignore", "Ignore"), False), (("Fail", "Fail"), True), (("Ignore", "Fail"), True), (("Fail", "Ignore"), True)],
+)
+def test_a_server_refuses_pods_if_one_of_its_entries_does(policies: tuple[str, str], refuses: bool) -> None:
+    made = build_registration(pod_egress("plain"), Called("transom-system", "transom-webhook"), "PEM", "Ignore", {})
+    for entry, policy in zip(made["webhooks"], policies, strict=True):
+        entry["failurePolicy"] = policy
+    assert [server[2] for server in registered._iter_servers(made)] == [refuses]
+    del made["webhooks"][0]["failurePolicy"]
+    # the API server's default
+    assert [server[2] for server in registered._iter_servers(made)] == [True]
+
+
+async def test_pods_are_refused_and_every_place_reports_it(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With failurePolicy Fail and no server, the API server refuses pods: the message gives the commands that end it."""
+    monkeypatch.setattr(controller, "LOOK", 1.0)
+    await admission.settings("plain")
+    async with operator(admission, "egress", "pods"):
+        async with admission.replica(failure_policy="Fail"):
+            await until_condition(admission, "PodsInjected", "Injected")
+        status, answer, _ = await admission.post(plain_pod("refused"), "team-a")
+        assert status >= 400, answer
+        message = await until_condition(admission, "PodsInjected", "PodsRefused")
+        assert "kubectl delete mutatingwebhookconfiguration transom" in message
+        assert "start without" not in message
+        await until_event(admission, "PodsRefused")
+        # also once the settings give pods nothing any more, or something else
+        await admission.settings("narrowed")
+        await until_condition(admission, "PodsInjected", "PodsRefused")
+        # the first command of the message
+        await admission.delete(REGISTRATIONS, "transom")
+
+        async def is_admitted() -> bool:
+            # the API server learns of it by a watch
+            return (await admission.post(plain_pod("admitted"), "team-a"))[0] == 201
+
+        await until(is_admitted)
+        await until_condition(admission, "PodsInjected", "NotRegistered")
+        await until_event(admission, "PodsAdmitted")
+        async with admission.replica(failure_policy="Ignore"):
+            await until_condition(admission, "PodsInjected", "Injected")
+        message = await until_condition(admission, "PodsInjected", "NotCalled")
+        assert "pods start without the settings" in message
+
+
+async def until_event(admission: Admission, reason: str) -> None:
+    async def is_told() -> bool:
+        listing = await admission.client.list_objects(WHOLE_EVENTS, "default")
+        return any(item.value["reason"] == reason for item in listing.items)
+
+    await until(is_told)
 
 
 def fails(_: bytes, __: str) -> Never:
@@ -62,8 +116,8 @@ def fails(_: bytes, __: str) -> Never:
     ("review", "text"),
     [
         (fails, "it answers 500"),
-        (lambda _, __: b"hello", "its answer is no admission review"),
-        (lambda _, __: b'{"response": {"uid": "another", "allowed": true}}', "its answer is no admission review"),
+        (lambda _, __: b"hello", "its answer is not an AdmissionReview"),
+        (lambda _, __: b'{"response": {"uid": "another", "allowed": true}}', "its answer is not an AdmissionReview"),
     ],
 )
 async def test_a_server_that_answers_something_else(
@@ -91,7 +145,7 @@ async def test_what_the_api_server_would_not_believe(admission: Admission) -> No
             ("https://nobody.invalid:9443", None, "no connection"),
         ):
             altered = copy.deepcopy(live)
-            made = registration(egress, Called("n", "s", called), authorities or "", "Ignore", {})["webhooks"]
+            made = build_registration(egress, Called("n", "s", called), authorities or "", "Ignore", {})["webhooks"]
             for entry, other in zip(altered["webhooks"], made, strict=True):
                 entry["clientConfig"]["url"] = other["clientConfig"]["url"]
                 if authorities is not None:
@@ -103,7 +157,7 @@ async def until_found(live: dict[str, Any], reason: str, text: str) -> None:
     """The answer is waited for 5 s: this process may stand still longer, and then that is what is said."""
 
     async def said() -> bool:
-        found = await registered.condition(live, pod_egress("plain"))
+        found = await registered.build_pods_injected_condition(live, pod_egress("plain"))
         assert "no answer within" in found.message or (found.reason, text in found.message) == (reason, True), found
         return text in found.message
 

@@ -15,6 +15,7 @@ from tests.pods.table import CASES
 from tests.support.waiting import PATIENCE
 from tests.webhook.caller import Caller, of, reviewed
 
+from transom.http_server import connection as http_connection
 from transom.webhook import connection, server
 from transom.webhook.server import MAX_BODY, AdmissionServer
 
@@ -102,7 +103,7 @@ async def test_headers_of_a_later_request_may_take_no_longer_than_those_of_the_f
         length = next(line.split()[1] for line in headers.splitlines() if line.lower().startswith(b"content-length"))
         await reader.readexactly(int(length))
         # after the handshake: what comes at once is in time however long this process stands still
-        monkeypatch.setattr(connection, "SILENCE_SECONDS", 0.5)
+        monkeypatch.setattr(http_connection, "SILENCE_SECONDS", 0.5)
         # a connection that is not used is not closed for that
         await asyncio.sleep(0.6)
     writer.write(b"POST /pods HTTP/1.1\r\nHo")
@@ -121,7 +122,7 @@ async def answered(reader: asyncio.StreamReader) -> tuple[bytes, dict[bytes, byt
     """Status line, headers but the date, and the content of the next answer."""
     async with asyncio.timeout(PATIENCE):
         line, *lines = (await reader.readuntil(b"\r\n\r\n")).rstrip().split(b"\r\n")
-        headers = dict(one.split(b": ", 1) for one in lines)
+        headers = dict(line.split(b": ", 1) for line in lines)
         assert headers.pop(b"Date").endswith(b"GMT")
         return line, headers, json.loads(await reader.readexactly(int(headers[b"Content-Length"])))
 
@@ -184,7 +185,7 @@ async def test_an_aiohttp_whose_insides_are_not_known_goes_its_own_way(caller: C
 
 
 async def test_what_follows_a_review_is_answered_after_it(caller: Caller) -> None:
-    for what in (sent(of(reviewed(uid="u2"))), b"nonsense\r\n\r\n"):
+    for item in (sent(of(reviewed(uid="u2"))), b"nonsense\r\n\r\n"):
         first = sent(of(reviewed(uid="u1")))
         for at in (len(first), len(first) - 10):
             reader, writer = await caller.connect()
@@ -192,10 +193,10 @@ async def test_what_follows_a_review_is_answered_after_it(caller: Caller) -> Non
             assert (await answered(reader))[2]["response"]["uid"] == "u0"
             writer.write(first[:at])
             await asyncio.sleep(0.01)
-            writer.write(first[at:] + what)
+            writer.write(first[at:] + item)
             assert (await answered(reader))[2]["response"]["uid"] == "u1"
             async with asyncio.timeout(PATIENCE):
-                assert (await reader.readline()).split()[1] == (b"400" if what.startswith(b"n") else b"200")
+                assert (await reader.readline()).split()[1] == (b"400" if item.startswith(b"n") else b"200")
             writer.close()
 
 
@@ -258,7 +259,7 @@ async def test_half_a_body(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_a_thousand_connections_that_say_nothing(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "SILENCE_SECONDS", 3.0)
+    monkeypatch.setattr(http_connection, "SILENCE_SECONDS", 3.0)
     silent = [await asyncio.open_connection("127.0.0.1", caller.port) for _ in range(900)]
     encrypted = [await caller.connect() for _ in range(100)]
     monkeypatch.undo()

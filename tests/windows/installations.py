@@ -2,13 +2,13 @@
 
 import msgspec
 
-from transom.windows.host import DesiredState, ObservedState, Preparation, Service, ServiceState
+from transom.windows.host.host_state import DesiredState, ObservedState, Preparation, Service, ServiceState
 from transom.windows.host.queries import SERVICES
 from transom.windows.parts.service import Configuration
-from transom.windows.planning import after, plan
-from transom.windows.registry import Registry
+from transom.windows.planning.planner import plan, predict
 from transom.windows.registry.edits import Edit, SetValue
-from transom.windows.registry.values import expand_sz, multi_sz
+from transom.windows.registry.registry import Registry
+from transom.windows.registry.values import build_expand_sz, build_multi_sz
 
 SALT = b"0123456789abcdef"
 A, B = "a" * 64, "b" * 64
@@ -26,9 +26,9 @@ def wish(
     preparation: Preparation | None = None,
     proxied: bool = False,
 ) -> DesiredState:
-    edits: list[Edit] = [edit for service in services for edit in service.edits()]
+    edits: list[Edit] = [edit for service in services for edit in service.to_edits()]
     if proxied:
-        edits += [SetValue(s.path, "Environment", multi_sz([*(s.environment or ()), "NO_PROXY=x"])) for s in services]
+        edits += [SetValue(s.path, "Environment", build_multi_sz([*(s.environment or ()), "NO_PROXY=x"])) for s in services]
     return DesiredState(
         Registry().apply(edits),
         tuple(Service(service.name, UP) for service in services),
@@ -42,13 +42,13 @@ def wish(
 
 
 def host(*services: tuple[str, ServiceState], **fields: object) -> ObservedState:
-    edits = [SetValue(rf"{SERVICES}\{name}", "ImagePath", expand_sz(rf"C:\other\{name}.exe")) for name, _ in services]
+    edits = [SetValue(rf"{SERVICES}\{name}", "ImagePath", build_expand_sz(rf"C:\other\{name}.exe")) for name, _ in services]
     state = ObservedState(Registry().apply(edits), tuple(Service(name, how) for name, how in services), boot=3, dependencies={})
     return msgspec.structs.replace(state, **fields)
 
 
 def reached(desired: DesiredState, actual: ObservedState) -> ObservedState:
     planned = plan(desired, actual, SALT)
-    found = after(actual, planned)
+    found = predict(actual, planned)
     assert not plan(desired, found, SALT), plan(desired, found, SALT).steps
     return found

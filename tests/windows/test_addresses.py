@@ -2,7 +2,7 @@
 
 import pytest
 
-from transom.windows.nodes import address
+from transom.windows.nodes.windows_instance import parse_ip_address
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from transom.windows.nodes import address
     ],
 )
 def test_one_spelling(text: str, expected: str | None) -> None:
-    assert address(text) == expected
+    assert parse_ip_address(text) == expected

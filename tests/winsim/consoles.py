@@ -26,6 +26,6 @@ async def booted() -> Host:
 async def console(host: Host, line: str, cwd: str = r"C:\Windows") -> Printed:
     """Runs a command line as an administrator would."""
     out, error = Buffer(), Buffer()
-    code = await Shell(host, host.variables(), cwd, Streams(out, error), Job()).run(line)
+    code = await Shell(host, host.build_variables(), cwd, Streams(out, error), Job()).run(line)
     texts = (stream.data.decode("cp437").replace("\r\n", "\n") for stream in (out, error))
     return Printed(*texts, code)

@@ -6,7 +6,7 @@ import pytest
 from tests.winsim.consoles import booted, console
 
 from transom.windows.registry.edits import CreateKey, SetValue
-from transom.windows.registry.values import sz
+from transom.windows.registry.values import build_sz
 from winsim import Host, access
 from winsim.filesystem import FileError, SimulatedDirectory
 from winsim.users import OrdinaryUser
@@ -41,7 +41,7 @@ FRESH: list[tuple[str, Move, int]] = [
     ("reading a program", lambda user: user.read(r"C:\Windows\System32\reg.exe"), 0),
     ("another name for Windows", lambda user: user.rename(r"C:\Windows", r"C:\Old"), 5),
     ("a list of administrators' keys", lambda user: user.write(r"C:\ProgramData\ssh\administrators_authorized_keys", b""), 5),
-    ("looking into the administrator's home", lambda user: user.names(r"C:\Users\Administrator"), 5),
+    ("looking into the administrator's home", lambda user: user.list_names(r"C:\Users\Administrator"), 5),
     ("the list of what is not his", lambda user: user.open_to_all(r"C:\ProgramData"), 5),
 ]
 
@@ -58,7 +58,7 @@ async def test_without_the_rule_he_may_do_everything() -> None:
     user = OrdinaryUser(host)
     user.write(r"C:\Windows\System32\reg.exe", b"mine")
     user.rename(r"C:\ProgramData\ssh", r"C:\ProgramData\mine")
-    assert user.names(r"C:\Users\Administrator") == []
+    assert user.list_names(r"C:\Users\Administrator") == []
 
 
 async def test_who_makes_something_owns_it_and_may_let_others_in() -> None:
@@ -82,7 +82,7 @@ async def test_a_closed_directory_is_closed_with_all_below_it() -> None:
     assert (await console(host, rf"icacls.exe C:\k /inheritance:r /grant:r {CLOSED}")).code == 0
     moves: list[Move] = [
         lambda user: user.read(r"C:\k\sub\token.txt"),
-        lambda user: user.names(r"C:\k\sub"),
+        lambda user: user.list_names(r"C:\k\sub"),
         lambda user: user.make_directory(r"C:\k\x"),
         lambda user: user.rename(r"C:\k", r"C:\j"),
         lambda user: user.remove(r"C:\k\sub\token.txt"),
@@ -91,7 +91,7 @@ async def test_a_closed_directory_is_closed_with_all_below_it() -> None:
     assert [outcome(user, move) for move in moves] == [5] * len(moves)
     # a file that is moved keeps its list, until the one above it changes
     host.files.write(r"C:\j\a.txt", b"")
-    node = host.files.entry(r"C:\k\sub\token.txt")
+    node = host.files.find_entry(r"C:\k\sub\token.txt")
     assert node is not None
     host.files.rename(node, r"C:\j\token.txt")
     assert outcome(user, lambda user: user.read(r"C:\j\token.txt")) == 5
@@ -113,10 +113,10 @@ async def test_below_an_open_parent_things_are_as_below_the_root() -> None:
     host.files.make_directories(r"C:\var\volume\sub")
     host.files.make_directories(r"C:\plain\volume\sub")
     for made in ("volume", r"volume\sub"):
-        ours, plain = host.files.directory(rf"C:\var\{made}"), host.files.directory(rf"C:\plain\{made}")
+        ours, plain = host.files.get_directory(rf"C:\var\{made}"), host.files.get_directory(rf"C:\plain\{made}")
         assert rights(ours) == rights(plain)
     user = OrdinaryUser(host)
-    assert user.names(r"C:\var") == ["volume"]
+    assert user.list_names(r"C:\var") == ["volume"]
     moves: list[Move] = [
         lambda user: user.make_directory(r"C:\var\x"),
         lambda user: user.write(r"C:\var\x.txt", b""),
@@ -141,7 +141,7 @@ async def test_a_junction_leads_elsewhere_and_goes_alone() -> None:
     host.files.make_junction(r"C:\link", r"C:\precious")
     assert (await console(host, r"move C:\link C:\other")).code == 0
     assert (await console(host, r"rmdir C:\other")).code == 0
-    assert (host.files.entry(r"C:\other"), host.files.read(r"C:\precious\a.txt")) == (None, b"a")
+    assert (host.files.find_entry(r"C:\other"), host.files.read(r"C:\precious\a.txt")) == (None, b"a")
 
 
 @pytest.mark.parametrize(
@@ -161,35 +161,35 @@ async def test_a_junction_leads_elsewhere_and_goes_alone() -> None:
 async def test_what_the_programs_do_not_know_is_an_error(line: str) -> None:
     host = await booted()
     host.files.make_directories(r"C:\d")
-    before = host.files.directory(r"C:\d").acl
+    before = host.files.get_directory(r"C:\d").acl
     assert (await console(host, line)).code != 0
-    assert host.files.directory(r"C:\d").acl == before
+    assert host.files.get_directory(r"C:\d").acl == before
 
 
 async def test_lists_are_shown_saved_restored_and_reset() -> None:
     host = await booted()
     host.files.make_directories(r"C:\d\e")
-    host.files.directory(r"C:\d").owner = "S-1-5-21-1-2-3-1001"
+    host.files.get_directory(r"C:\d").owner = "S-1-5-21-1-2-3-1001"
     assert (await console(host, r"icacls.exe C:\d /setowner *S-1-5-32-544")).code == 0
-    assert host.files.directory(r"C:\d").owner == access.ADMINISTRATORS
+    assert host.files.get_directory(r"C:\d").owner == access.ADMINISTRATORS
     assert (await console(host, rf"icacls.exe C:\d /inheritance:r /grant:r {CLOSED}")).code == 0
     shown = (await console(host, r"icacls.exe C:\d")).output.splitlines()
     assert shown[:2] == [r"C:\d NT AUTHORITY\SYSTEM:(OI)(CI)(F)", r"     BUILTIN\Administrators:(OI)(CI)(F)"]
-    held = host.files.directory(r"C:\d").acl
+    held = host.files.get_directory(r"C:\d").acl
     assert (await console(host, r"icacls.exe C:\d /save C:\acl /q")).code == 0
     assert (await console(host, r"icacls.exe C:\d /reset")).code == 0
-    assert host.files.directory(r"C:\d").acl == access.inherited(access.ROOT, access.ADMINISTRATORS, directory=True)
+    assert host.files.get_directory(r"C:\d").acl == access.compute_inherited(access.ROOT, access.ADMINISTRATORS, directory=True)
     assert (await console(host, r"icacls.exe C:\. /restore C:\acl /q")).code == 0
-    assert (host.files.directory(r"C:\d").acl, host.files.directory(r"C:\d").protected) == (held, True)
+    assert (host.files.get_directory(r"C:\d").acl, host.files.get_directory(r"C:\d").protected) == (held, True)
 
 
 def key_of(host: Host, path: str) -> int:
-    return outcome(OrdinaryUser(host), lambda user: user.key(path))
+    return outcome(OrdinaryUser(host), lambda user: user.read_key(path))
 
 
 async def test_a_registry_key_is_closed_by_powershell_with_all_below_it() -> None:
     host = await booted()
-    host.edit([CreateKey(rf"{KEY}\Old"), SetValue(KEY, "was", sz("secret"))])
+    host.edit([CreateKey(rf"{KEY}\Old"), SetValue(KEY, "was", build_sz("secret"))])
     assert key_of(host, KEY) == key_of(host, rf"{KEY}\Old") == 0
     check = (
         r"if ((Get-Acl -LiteralPath 'HKLM:\SOFTWARE\Transom').Sddl "

@@ -22,7 +22,7 @@ async def test_the_simulator_prints_what_windows_prints(snippet: Snippet) -> Non
     printed = await console(host, rf"cmd.exe /d /c {DIRECTORY}\s.cmd", DIRECTORY)
     assert printed.output == snippet.output
     assert host.unknown == (["frobnicate"] if b"frobnicate" in snippet.script else [])
-    held = [file.name for file in host.files.directory(DIRECTORY).entries.values() if file.holds]
+    held = [file.name for file in host.files.get_directory(DIRECTORY).entries.values() if file.holds]
     assert held == []
 
 
@@ -36,7 +36,7 @@ def machine() -> Iterator[Machine]:
 @pytest.mark.lab
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda snippet: snippet.name)
 def test_wine_prints_it_too(snippet: Snippet, machine: Machine) -> None:
-    place = machine.path(DIRECTORY)
+    place = machine.find_path(DIRECTORY)
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     (place / "s.cmd").write_bytes(snippet.script)

@@ -7,7 +7,15 @@ from transom.windows.host.queries import SERVICES
 from transom.windows.registry import reg
 from transom.windows.registry import reg as query
 from transom.windows.registry.edits import CreateKey, DeleteValue, SetValue
-from transom.windows.registry.values import Value, ValueType, binary, dword, expand_sz, multi_sz, sz
+from transom.windows.registry.values import (
+    Value,
+    ValueType,
+    build_binary,
+    build_dword,
+    build_expand_sz,
+    build_multi_sz,
+    build_sz,
+)
 from winsim.host import Host
 
 KEY = r"HKEY_LOCAL_MACHINE\SOFTWARE\Test"
@@ -17,12 +25,12 @@ async def host_with_values() -> Host:
     host = await booted()
     host.edit(
         [
-            SetValue(KEY, "", sz("default")),
-            SetValue(KEY, "A", sz("a b")),
-            SetValue(KEY, "E", expand_sz("%x%")),
-            SetValue(KEY, "M", multi_sz(["a", "b"])),
-            SetValue(KEY, "D", dword(26)),
-            SetValue(KEY, "B", binary(b"\1\xab")),
+            SetValue(KEY, "", build_sz("default")),
+            SetValue(KEY, "A", build_sz("a b")),
+            SetValue(KEY, "E", build_expand_sz("%x%")),
+            SetValue(KEY, "M", build_multi_sz(["a", "b"])),
+            SetValue(KEY, "D", build_dword(26)),
+            SetValue(KEY, "B", build_binary(b"\1\xab")),
             SetValue(KEY, "Q", Value(ValueType.QWORD, (1).to_bytes(8, "little"))),
             CreateKey(KEY + r"\b"),
             CreateKey(KEY + r"\a\deep"),
@@ -38,13 +46,13 @@ async def test_query_of_a_key() -> None:
         "    M    REG_MULTI_SZ    a\\0b\n    D    REG_DWORD    0x1a\n    B    REG_BINARY    01AB\n    Q    REG_QWORD    0x1\n"
         f"\n{KEY}\\a\n{KEY}\\b\n"
     )
-    assert query.subkeys(printed.output.encode(), KEY) == ("a", "b")
+    assert query.parse_subkeys(printed.output.encode(), KEY) == ("a", "b")
 
 
 async def test_query_of_a_value() -> None:
     host = await host_with_values()
     printed = await console(host, rf"reg.exe query {KEY} /v d")
-    assert query.number(printed.output.encode(), "D") == 26
+    assert query.parse_number(printed.output.encode(), "D") == 26
     assert (await console(host, rf"reg.exe query {KEY} /v none")).code == 1
     assert (await console(host, rf"reg.exe query {KEY}\none")).code == 1
 
@@ -52,11 +60,14 @@ async def test_query_of_a_value() -> None:
 async def test_query_everywhere() -> None:
     host = await booted()
     host.edit(
-        [SetValue(rf"{SERVICES}\kubelet", "DependOnService", multi_sz(["containerd", "RpcSs"])), CreateKey(rf"{SERVICES}\x")]
+        [
+            SetValue(rf"{SERVICES}\kubelet", "DependOnService", build_multi_sz(["containerd", "RpcSs"])),
+            CreateKey(rf"{SERVICES}\x"),
+        ]
     )
     printed = await console(host, rf"reg.exe query {SERVICES} /s /v DependOnService")
     assert printed.code == 0
-    assert query.dependencies(printed.output.encode(), SERVICES) == {"kubelet": ("containerd", "RpcSs")}
+    assert query.parse_dependencies(printed.output.encode(), SERVICES) == {"kubelet": ("containerd", "RpcSs")}
     assert (await console(host, rf"reg.exe query {SERVICES} /s /v None")).code == 1
 
 
@@ -64,24 +75,24 @@ async def test_export_import_delete() -> None:
     host = await host_with_values()
     before = host.registry
     assert (await console(host, rf"reg.exe export {KEY} C:\out.reg /y /reg:64")).code == 0
-    exported = reg.registry(host.files.read(r"C:\out.reg"))
+    exported = reg.parse_export(host.files.read(r"C:\out.reg"))
     assert [key.path for key in exported] == [KEY, KEY + r"\a", KEY + r"\a\deep", KEY + r"\b"]
     assert (await console(host, rf"reg.exe export {KEY} C:\out.reg")).code == 1
     assert (await console(host, rf"reg.exe delete {KEY} /f")).code == 0
-    assert host.registry.key(KEY) is None
+    assert host.registry.find_key(KEY) is None
     assert (await console(host, rf"reg.exe export {KEY} C:\out.reg /y")).code == 1
-    assert reg.registry(host.files.read(r"C:\out.reg")) == exported
+    assert reg.parse_export(host.files.read(r"C:\out.reg")) == exported
     assert (await console(host, r"reg.exe import C:\out.reg")).code == 0
     assert host.registry == before
 
 
 async def test_a_damaged_import_does_what_it_can_and_says_nothing() -> None:
     host = await booted()
-    whole = reg.render([SetValue(KEY, "A", sz("a")), SetValue(KEY, "B", sz("b")), DeleteValue(KEY, "A")])
+    whole = reg.render([SetValue(KEY, "A", build_sz("a")), SetValue(KEY, "B", build_sz("b")), DeleteValue(KEY, "A")])
     host.files.write(r"C:\cut.reg", whole[:-30])
     assert (await console(host, r"reg.exe import C:\cut.reg")).code == 0
-    assert host.registry.value(KEY, "A") == sz("a")
-    assert host.registry.value(KEY, "B") is None
+    assert host.registry.find_value(KEY, "A") == build_sz("a")
+    assert host.registry.find_value(KEY, "B") is None
     host.files.write(r"C:\not.reg", b"hunter2")
     assert (await console(host, r"reg.exe import C:\not.reg")).code == 1
     assert (await console(host, r"reg.exe import C:\none.reg")).code == 1
@@ -92,15 +103,15 @@ async def test_add_and_delete_of_values() -> None:
     assert (await console(host, rf'reg.exe add {KEY} /v "a b" /t REG_SZ /d running /f /reg:64')).code == 0
     assert (await console(host, rf"reg.exe add {KEY} /v n /t REG_DWORD /d 7 /f")).code == 0
     assert (await console(host, rf"reg.exe add {KEY} /v m /t REG_MULTI_SZ /d a\0b /f")).code == 0
-    assert host.registry.value(KEY, "A B") == sz("running")
-    assert host.registry.value(KEY, "n") == dword(7)
-    assert host.registry.value(KEY, "m") == multi_sz(["a", "b"])
+    assert host.registry.find_value(KEY, "A B") == build_sz("running")
+    assert host.registry.find_value(KEY, "n") == build_dword(7)
+    assert host.registry.find_value(KEY, "m") == build_multi_sz(["a", "b"])
     assert (await console(host, rf'reg.exe add {KEY} /v "a b" /d other')).code == 1
     assert (await console(host, rf'reg.exe delete {KEY} /v "a b" /f')).code == 0
     assert (await console(host, rf'reg.exe delete {KEY} /v "a b" /f')).code == 1
-    assert host.registry.value(KEY, "a b") is None
+    assert host.registry.find_value(KEY, "a b") is None
     assert (await console(host, rf"reg.exe delete {KEY} /va /f")).code == 0
-    key = host.registry.key(KEY)
+    key = host.registry.find_key(KEY)
     assert key is not None
     assert not key.values
 
@@ -112,11 +123,13 @@ async def test_a_key_that_nobody_may_touch() -> None:
         printed = await console(host, f"reg.exe {line}")
         assert (printed.code, printed.error) == (1, "ERROR: Access is denied.\n")
     await console(host, rf"reg.exe export {KEY} C:\out.reg /y")
-    assert [key.path for key in reg.registry(host.files.read(r"C:\out.reg"))] == [KEY, KEY + r"\b"]
-    host.files.write(r"C:\in.reg", reg.render([SetValue(KEY + r"\a", "x", sz("1")), SetValue(KEY + r"\b", "x", sz("1"))]))
+    assert [key.path for key in reg.parse_export(host.files.read(r"C:\out.reg"))] == [KEY, KEY + r"\b"]
+    host.files.write(
+        r"C:\in.reg", reg.render([SetValue(KEY + r"\a", "x", build_sz("1")), SetValue(KEY + r"\b", "x", build_sz("1"))])
+    )
     assert (await console(host, r"reg.exe import C:\in.reg")).code == 1
-    assert host.registry.value(KEY + r"\a", "x") is None
-    assert host.registry.value(KEY + r"\b", "x") == sz("1")
+    assert host.registry.find_value(KEY + r"\a", "x") is None
+    assert host.registry.find_value(KEY + r"\b", "x") == build_sz("1")
 
 
 FINDS = [

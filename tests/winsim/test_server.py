@@ -237,7 +237,7 @@ async def test_what_a_connection_started_ends_with_it(simulator: Simulator, host
             await work
     await host.sleep(15)
     assert not host.files.exists(r"C:\t\done")
-    assert host.files.file(r"C:\t\open").holds == 0
+    assert host.files.get_file(r"C:\t\open").holds == 0
 
 
 async def test_what_a_command_left_behind_ends_with_it(simulator: Simulator, host: Host) -> None:
@@ -289,14 +289,14 @@ AFTER_CUT = [
 
 @pytest.mark.parametrize(("at", "when", "left"), AFTER_CUT)
 async def test_a_cut_before_or_after_a_request(simulator: Simulator, host: Host, at: int, when: str, left: list[str]) -> None:
-    host.faults.arm(Fault(at, when))  # type: ignore[arg-type]
+    host.faults.schedule_fault(Fault(at, when))  # type: ignore[arg-type]
     with pytest.raises((asyncssh.Error, OSError)):
         await requests_of(simulator, host)
     assert host.faults.ordered is None
     paths = {"d": r"C:\d", "f": r"C:\d\f", "g": r"C:\d\g"}
     assert [name for name, path in paths.items() if host.files.exists(path)] == left
     if "f" in left:
-        assert host.files.file(r"C:\d\f").holds == 0
+        assert host.files.get_file(r"C:\d\f").holds == 0
     # once: the next connection is well
     await console_runs(simulator, host)
 
@@ -308,7 +308,7 @@ async def console_runs(simulator: Simulator, host: Host) -> None:
 
 async def test_a_cut_while_a_command_runs(simulator: Simulator, host: Host) -> None:
     host.files.write(r"C:\t\s.cmd", b"@ping -n 2 x >C:\\t\\1\r\n@ping -n 3 x >C:\\t\\2\r\n@ping -n 2 x >C:\\t\\3\r\n")
-    host.faults.arm(Fault(2, "during", "cut", "-n 3"))
+    host.faults.schedule_fault(Fault(2, "during", "cut", "-n 3"))
     with pytest.raises((asyncssh.Error, OSError)):
         async with connected(simulator, host) as connection:
             await finished(connection, r"cmd.exe /d /c C:\t\s.cmd")
@@ -319,7 +319,7 @@ async def test_a_cut_while_a_command_runs(simulator: Simulator, host: Host) -> N
 
 @pytest.mark.parametrize("at", [1, 2, 3, 5, 8])
 async def test_a_hang_never_answers(simulator: Simulator, host: Host, at: int) -> None:
-    host.faults.arm(Fault(at, action="hang"))
+    host.faults.schedule_fault(Fault(at, action="hang"))
     requests = asyncio.create_task(requests_of(simulator, host))
     await until(lambda: host.faults.ordered is None)
     done, _ = await asyncio.wait({requests}, timeout=0.3)
@@ -345,11 +345,11 @@ async def test_a_host_without_power_and_one_that_refuses(simulator: Simulator, h
 
 
 async def test_a_host_key_that_changes(simulator: Simulator, host: Host) -> None:
-    first, port = simulator.host_key(host), host.port
+    first, port = simulator.format_host_key(host), host.port
     async with connected(simulator, host, known_hosts=([first.encode()], [], [])):
         pass
     await simulator.change_host_key(host)
-    assert (host.port, simulator.host_key(host) != first) == (port, True)
+    assert (host.port, simulator.format_host_key(host) != first) == (port, True)
     with pytest.raises(asyncssh.HostKeyNotVerifiable):
         async with connected(simulator, host, known_hosts=([first.encode()], [], [])):
             pass

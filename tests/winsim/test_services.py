@@ -3,10 +3,10 @@
 import pytest
 from tests.winsim.consoles import booted, console
 
-from transom.windows.host import ServiceState
+from transom.windows.host.host_state import ServiceState
 from transom.windows.host.queries import BOOT, ENVIRONMENT, SERVICES
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import dword, expand_sz, multi_sz, sz
+from transom.windows.registry.values import build_dword, build_expand_sz, build_multi_sz, build_sz
 from winsim.host import Host
 from winsim.services import ServiceError
 
@@ -70,10 +70,10 @@ async def test_pending_states_take_their_time() -> None:
     assert "STATE              : 3  STOP_PENDING" in printed.output
     assert (await console(host, "sc.exe stop kubelet")).code == 1061
     assert (await console(host, "sc.exe start kubelet")).code == 1056
-    assert await host.services.reached("kubelet", ServiceState.STOPPED, 60)
+    assert await host.services.wait_for_state("kubelet", ServiceState.STOPPED, 60)
     assert "STATE              : 2  START_PENDING" in (await console(host, "sc.exe start kubelet")).output
     assert (await console(host, "sc.exe stop kubelet")).code == 1061
-    assert await host.services.reached("kubelet", ServiceState.RUNNING, 60)
+    assert await host.services.wait_for_state("kubelet", ServiceState.RUNNING, 60)
 
 
 async def test_a_service_that_does_not_stop_and_one_that_does_not_start() -> None:
@@ -81,10 +81,10 @@ async def test_a_service_that_does_not_stop_and_one_that_does_not_start() -> Non
     service = host.services.get("kubelet")
     service.stops = False
     await console(host, "sc.exe stop kubelet")
-    assert not await host.services.reached("kubelet", ServiceState.STOPPED, 5)
+    assert not await host.services.wait_for_state("kubelet", ServiceState.STOPPED, 5)
     assert state(host, "kubelet") == "STOP_PENDING"
     service.stops, service.starts_well = True, False
-    assert await host.services.reached("kubelet", ServiceState.STOPPED, 5)
+    assert await host.services.wait_for_state("kubelet", ServiceState.STOPPED, 5)
     assert (await console(host, "sc.exe start kubelet")).code == 0
     assert (state(host, "kubelet"), service.exit_code) == ("STOPPED", 1067)
 
@@ -101,11 +101,11 @@ async def test_create_and_delete() -> None:
     host = await pair()
     host.files.write(r"C:\p\x.exe", b"MZservice")
     assert (await console(host, r'sc.exe create x binPath= "C:\p\x.exe -a" start= demand depend= kubelet/containerd')).code == 0
-    key = host.registry.key(rf"{SERVICES}\x")
+    key = host.registry.find_key(rf"{SERVICES}\x")
     assert key is not None
-    assert key.get("ImagePath") == expand_sz(r"C:\p\x.exe -a")
-    assert key.get("DependOnService") == multi_sz(["kubelet", "containerd"])
-    assert key.get("Start") == dword(3)
+    assert key.get("ImagePath") == build_expand_sz(r"C:\p\x.exe -a")
+    assert key.get("DependOnService") == build_multi_sz(["kubelet", "containerd"])
+    assert key.get("Start") == build_dword(3)
     await console(host, "sc.exe start x")
     assert (await console(host, "sc.exe delete x")).code == 0
     assert (await console(host, "sc.exe delete x")).code == 1072
@@ -113,7 +113,7 @@ async def test_create_and_delete() -> None:
     assert state(host, "x") == "RUNNING"
     await console(host, "sc.exe stop x")
     assert (await console(host, "sc.exe query x")).code == 1060
-    assert host.registry.key(rf"{SERVICES}\x") is None
+    assert host.registry.find_key(rf"{SERVICES}\x") is None
 
 
 async def test_a_service_without_its_program() -> None:
@@ -126,8 +126,8 @@ async def test_a_service_that_was_imported_is_known_after_a_boot() -> None:
     host = await pair()
     host.edit(
         [
-            SetValue(rf"{SERVICES}\x", "ImagePath", sz(r"C:\Windows\System32\ping.exe")),
-            SetValue(rf"{SERVICES}\x", "Start", dword(4)),
+            SetValue(rf"{SERVICES}\x", "ImagePath", build_sz(r"C:\Windows\System32\ping.exe")),
+            SetValue(rf"{SERVICES}\x", "Start", build_dword(4)),
         ]
     )
     assert (await console(host, "sc.exe query x")).code == 1060
@@ -140,9 +140,9 @@ async def test_the_environment_of_a_start() -> None:
     host = await pair()
     host.edit(
         [
-            SetValue(ENVIRONMENT, "HTTPS_PROXY", sz("http://machine")),
-            SetValue(ENVIRONMENT, "OTHER", sz("x")),
-            SetValue(rf"{SERVICES}\kubelet", "Environment", multi_sz(["https_proxy=http://own", "OTHER="])),
+            SetValue(ENVIRONMENT, "HTTPS_PROXY", build_sz("http://machine")),
+            SetValue(ENVIRONMENT, "OTHER", build_sz("x")),
+            SetValue(rf"{SERVICES}\kubelet", "Environment", build_multi_sz(["https_proxy=http://own", "OTHER="])),
         ]
     )
     host.services.stop("kubelet")
@@ -168,7 +168,7 @@ async def test_a_boot_counts_up_and_starts_what_starts_by_itself() -> None:
     assert [state(host, "containerd"), state(host, "by-hand")] == ["STOPPED", "STOPPED"]
     await host.boot()
     assert [state(host, "containerd"), state(host, "kubelet"), state(host, "by-hand")] == ["RUNNING", "RUNNING", "STOPPED"]
-    assert host.registry.value(BOOT, "BootId") == dword(2)
+    assert host.registry.find_value(BOOT, "BootId") == build_dword(2)
 
 
 async def test_a_service_made_of_cmd_runs_a_script_on_its_own() -> None:
@@ -180,7 +180,7 @@ async def test_a_service_made_of_cmd_runs_a_script_on_its_own() -> None:
     assert (await console(host, "sc.exe start job")).code == 1053
     assert not host.files.exists(r"C:\t\done")
     assert (await console(host, "sc.exe delete job")).code == 0
-    await host.background.finished()
+    await host.background.wait_until_idle()
     assert host.files.read(r"C:\t\done") == b"done\r\n"
     assert host.unknown == []
 
@@ -192,7 +192,7 @@ async def test_a_power_cut_ends_the_script() -> None:
     with pytest.raises(ServiceError):
         await host.services.start("job")
     host.cut_power()
-    await host.background.finished()
+    await host.background.wait_until_idle()
     assert not host.files.exists(r"C:\t\done")
 
 

@@ -12,32 +12,33 @@ import msgspec
 import yaml
 
 from transom import __version__
-from transom.apply.target import targets_of
-from transom.cli.facts import looked
-from transom.cli.observation import DEPLOYMENTS, Answers, Asked, answers
+from transom.apply.target import list_targets
+from transom.cli.commands.facts import Host, HostReading
+from transom.cli.observation import DEPLOYMENTS, Answers, Asked, read_answers
 from transom.cli.output import ExitCode, fail
-from transom.cli.timeouts import CHANNEL, CONNECT, WHOLE, timeouts
-from transom.diagnosis import Observed, Unread, Value
+from transom.cli.timeouts import CHANNEL, CONNECT, LOGIN, WHOLE, parse_timeouts
+from transom.common.revision import read_revision
 from transom.diagnosis.checks import diagnose
-from transom.diagnosis.fields import mapping, name_of
+from transom.diagnosis.fields import get_mapping, get_name
 from transom.diagnosis.masking import Masker
-from transom.diagnosis.overview import overview
-from transom.diagnosis.story import story
+from transom.diagnosis.overview import build_overview
+from transom.diagnosis.snapshot import Observed, Unread, Value
+from transom.diagnosis.story import build_story
 from transom.hosts.errors import HostError
-from transom.kube import ApiError
 from transom.kube.client import Client
-from transom.kube.objects import Whole
+from transom.kube.errors import ApiError
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import EVENTS, NODES, Resource
 from transom.proxy.secret import Secret
-from transom.proxy.settings import WindowsSettings, effective
+from transom.proxy.settings import WindowsSettings, resolve_settings
 from transom.sources.objects import Objects
 
-_EVENTS: Final = Resource("", "v1", "Event", EVENTS.plural, True, Whole)
-_PODS: Final = Resource("", "v1", "Pod", "pods", True, Whole)
+_EVENTS: Final = Resource("", "v1", "Event", EVENTS.plural, True, UnstructuredObject)
+_PODS: Final = Resource("", "v1", "Pod", "pods", True, UnstructuredObject)
 _LOG_LINES: Final = 5000
 _LOG_BYTES: Final = 4 << 20
 _FEW: Final = ("EgressProxy", "WindowsInstance", "Secret", "Lease", "MutatingWebhookConfiguration", "Cluster", "Namespace")
-"""Kinds whose objects are in it as they were looked at; others stand in findings."""
+"""Kinds whose objects it contains; other kinds appear only in findings."""
 
 
 async def write_bundle(client: Client | None, path: Path, seen: Observed, facts: dict[str, Any]) -> int:
@@ -45,13 +46,13 @@ async def write_bundle(client: Client | None, path: Path, seen: Observed, facts:
 
     `client` is None for a directory. `facts` are those of hosts, by name.
     """
-    masker = Masker(_secrets(seen))
-    more = await _more(client, seen.namespace) if client is not None else Answers({}, (), ())
-    files = dict(_files(seen, more.objects, masker, (*seen.unread, *more.unread)))
-    files |= {f"facts/{name}.json": _json(masker.value(told)) for name, told in facts.items()}
+    masker = Masker(_iter_secrets(seen))
+    more = await _read_more(client, seen.namespace) if client is not None else Answers({}, (), ())
+    files = dict(_iter_files(seen, more.objects, masker, (*seen.unread, *more.unread)))
+    files |= {f"facts/{name}.json": _to_json(masker.mask_value(fact)) for name, fact in facts.items()}
     if client is not None:
         for pod in more.objects.get("Pod", ()):
-            files[f"logs/{name_of(pod)}.log"] = masker.text(await _log(client, seen.namespace, name_of(pod))).encode()
+            files[f"logs/{get_name(pod)}.log"] = masker.mask_text(await _log(client, seen.namespace, get_name(pod))).encode()
     try:
         _write(path, files)
     except OSError as error:
@@ -59,22 +60,22 @@ async def write_bundle(client: Client | None, path: Path, seen: Observed, facts:
     return len(files)
 
 
-async def host_facts(objects: Objects, seen: Observed) -> dict[str, Any]:
-    """What each host looks like now, by name; where it could not be read, why."""
-    settings = seen.settings or effective(objects, seen.now)
-    targets = targets_of(objects, settings, ssh_config=True)
+async def read_host_facts(objects: Objects, seen: Observed) -> dict[str, Any]:
+    """Return the current state of each host by name; why, if it could not be read."""
+    settings = seen.settings or resolve_settings(objects, seen.now)
+    targets = list_targets(objects, settings, ssh_config=True)
     names = tuple(WindowsSettings().services)
-    found = await looked(
-        [one.access for one in targets], names, timeouts(CONNECT, CHANNEL, WHOLE), show_secrets=False, required=False
-    )
+    hosts = [Host(target.access) for target in targets]
+    reading = HostReading(hosts, names, parse_timeouts(CONNECT, LOGIN, CHANNEL, WHOLE), show_secrets=False, required=False)
+    await reading.run()
     return {
-        target.instance.name: {"error": str(told)} if isinstance(told, HostError) else told
-        for target, (_, told) in zip(targets, found, strict=True)
+        target.instance.name: {"error": str(result)} if isinstance(result, HostError) else result
+        for target, (_, result) in zip(targets, reading.results, strict=True)
     }
 
 
-async def _more(client: Client, own: str) -> Answers:
-    asked = (
+async def _read_more(client: Client, own: str) -> Answers:
+    queries = (
         Asked(_EVENTS, own),
         # events about what has no namespace
         Asked(_EVENTS, "default", fields="involvedObject.kind=EgressProxy"),
@@ -82,32 +83,43 @@ async def _more(client: Client, own: str) -> Answers:
         Asked(_PODS, own),
         Asked(NODES, labels="kubernetes.io/os=windows"),
     )
-    return await answers(client, asked, needed=False)
+    return await read_answers(client, queries, needed=False)
 
 
-def _secrets(seen: Observed) -> Iterator[Secret]:
-    for one in seen.of("Secret"):
-        yield from (text for text in mapping(one, "data").values() if isinstance(text, Secret))
+def _iter_secrets(seen: Observed) -> Iterator[Secret]:
+    for obj in seen.list_objects("Secret"):
+        yield from (text for text in get_mapping(obj, "data").values() if isinstance(text, Secret))
 
 
-def _files(
+def _iter_files(
     seen: Observed,
     more: dict[str, tuple[Value, ...]],
     masker: Masker,
     unread: tuple[Unread, ...],
 ) -> Iterator[tuple[str, bytes]]:
-    versions = {"transom": __version__, "kubernetes": seen.kubernetes, "server": seen.source, "at": f"{seen.now:%FT%TZ}"}
-    told: dict[str, Any] = {"versions": versions, "findings": diagnose(seen), "unread": unread, "status": overview(seen)}
-    for name, value in told.items():
-        yield f"{name}.json", _json(masker.value(msgspec.to_builtins(value)))
-    for kind, objects in {**{kind: seen.of(kind) for kind in _FEW}, **more}.items():
+    versions = {
+        "transom": __version__,
+        "revision": read_revision(),
+        "kubernetes": seen.kubernetes,
+        "server": seen.source,
+        "at": f"{seen.now:%FT%TZ}",
+    }
+    report: dict[str, Any] = {
+        "versions": versions,
+        "findings": diagnose(seen),
+        "unread": unread,
+        "status": build_overview(seen),
+    }
+    for name, value in report.items():
+        yield f"{name}.json", _to_json(masker.mask_value(msgspec.to_builtins(value)))
+    for kind, objects in {**{kind: seen.list_objects(kind) for kind in _FEW}, **more}.items():
         if objects:
-            yield f"objects/{kind.lower()}.yaml", _yaml(masker.value(one) for one in objects)
+            yield f"objects/{kind.lower()}.yaml", _to_yaml(masker.mask_value(obj) for obj in objects)
     events = more.get("Event", ())
-    for host in seen.of("WindowsInstance"):
-        its = tuple(one for one in events if mapping(one, "involvedObject").get("name") == name_of(host))
+    for host in seen.list_objects("WindowsInstance"):
+        its = tuple(event for event in events if get_mapping(event, "involvedObject").get("name") == get_name(host))
         known = msgspec.structs.replace(seen, objects={**seen.objects, "Event": its})
-        yield f"hosts/{name_of(host)}.json", _json(masker.value(msgspec.to_builtins(story(known, host))))
+        yield f"hosts/{get_name(host)}.json", _to_json(masker.mask_value(msgspec.to_builtins(build_story(known, host))))
 
 
 async def _log(client: Client, namespace: str, pod: str) -> str:
@@ -119,11 +131,11 @@ async def _log(client: Client, namespace: str, pod: str) -> str:
         return f"not read: {error}\n"
 
 
-def _json(value: Any) -> bytes:
+def _to_json(value: Any) -> bytes:
     return json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
-def _yaml(values: Iterable[Any]) -> bytes:
+def _to_yaml(values: Iterable[Any]) -> bytes:
     text: str = yaml.dump_all(values, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
     return text.encode("utf-8", "backslashreplace")
 

@@ -1,19 +1,35 @@
 """What `transom verify host` and `transom verify cluster` say of their checks: lines, data, JUnit's XML, the exit code."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
+from transom.cli.messages import tell as tell_line
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
+from transom.cli.stopping import note_reported, signal_name
+from transom.common.regular_files import read_regular_file
 
 if TYPE_CHECKING:
-    from transom.checked import Checked
+    from transom.common.check_results import CheckResult
 
-JUnit = Annotated[Path | None, typer.Option("--junit", help="A file that gets the checks as JUnit's XML as well.")]
+_SUITE = b'name="transom verify '
+
+
+def _check_report_file(path: Path | None) -> Path | None:
+    """Return the value of `--junit`; reject another program's file before the checks begin."""
+    if path is not None and path.is_file() and (content := read_regular_file(path)) and _SUITE not in content:
+        fail(f"--junit {path}: exists and is not a report of `transom verify`: name another file, or remove this one")
+    return path
+
+
+JUnit = Annotated[
+    Path | None,
+    typer.Option("--junit", help="Write the checks to a file as JUnit XML.", callback=_check_report_file),
+]
 
 
 class Suite(msgspec.Struct, frozen=True):
@@ -23,54 +39,71 @@ class Suite(msgspec.Struct, frozen=True):
     name: str
 
 
-def tell(one: "Checked") -> None:
+def report_check(check: "CheckResult") -> None:
     """Say what became of a check, for people, who may wait minutes for the next one, also in the log of a job."""
-    print_lines(f"{one.verdict:<14}  {one.id:<18}  {one.seconds:5.1f} s  {one.claim}: {one.seen}")
-    if one.verdict == "fail" and one.otherwise:
-        print_lines(f"{'':<14}  so: {one.otherwise}")
+    print_lines(f"{check.verdict:<14}  {check.id:<18}  {check.seconds:5.1f} s  {check.claim}: {check.seen}")
+    if check.verdict == "fail" and check.otherwise:
+        print_lines(f"{'':<14}  so: {check.otherwise}")
     sys.stdout.flush()
 
 
-def ended(data: Mapping[str, Any], found: "tuple[Checked, ...]", suite: Suite, report: Path | None, output: Format) -> None:
-    """Write what is to be written of the checks; ends the command with 1 where one has failed."""
+def end_checks(
+    data: Mapping[str, Any], checks: "tuple[CheckResult, ...]", suite: Suite, report: Path | None, output: Format
+) -> None:
+    """Write the results of the checks; end the command with 1 if one failed."""
     if report is not None:
-        write("--junit", report, lambda _: junit(suite, found).encode())
+        write("--junit", report, lambda _: render_junit(suite, checks).encode())
     if output is not Format.TEXT:
-        print_data({**data, "checks": found}, output)
+        print_data({**data, "checks": checks, "stopped": False}, output)
     else:
-        print_lines(_summary(found))
-    if any(one.verdict == "fail" for one in found):
+        print_lines(_format_summary(checks))
+    if any(item.verdict == "fail" for item in checks):
         raise SystemExit(ExitCode.NOT_DONE)
 
 
-def _summary(found: "tuple[Checked, ...]") -> str:
-    counts = {verdict: [one.id for one in found if one.verdict == verdict] for verdict in ("pass", "not applicable", "fail")}
-    told = ", ".join(f"{len(ids)} {verdict}" for verdict, ids in counts.items() if ids)
-    return f"{len(found)} checks: {told}" + (f" ({', '.join(counts['fail'])})" if counts["fail"] else "")
+def print_stopped(data: Mapping[str, Any], checks: "Sequence[CheckResult]", *, files: bool, output: Format) -> None:
+    """Write the checks that were made before a signal stopped the rest; no file gets them, which would look whole."""
+    if files:
+        tell_line("transom: stopped: --junit and --record are not written")
+    if output is not Format.TEXT:
+        print_data({**data, "checks": checks, "stopped": True}, output)
+    else:
+        print_lines(f"stopped by {signal_name()}: {_format_summary(tuple(checks))}")
+    note_reported()
+
+
+def _format_summary(checks: "tuple[CheckResult, ...]") -> str:
+    counts = {
+        verdict: [item.id for item in checks if item.verdict == verdict] for verdict in ("pass", "not applicable", "fail")
+    }
+    summary = ", ".join(f"{len(ids)} {verdict}" for verdict, ids in counts.items() if ids)
+    return f"{len(checks)} checks: {summary}" + (f" ({', '.join(counts['fail'])})" if counts["fail"] else "")
 
 
 def write(option: str, path: Path, content: Callable[[bytes], bytes]) -> None:
     """Write a file, made of what it contained; ends the command where that cannot be done."""
     try:
-        path.write_bytes(content(path.read_bytes() if path.exists() else b""))
+        path.write_bytes(content(read_regular_file(path) if path.exists() else b""))
     except OSError as error:
         fail(f"{option} {path}: cannot be written: {error.strerror}", ExitCode.NOT_DONE)
     except (msgspec.MsgspecError, UnicodeError) as error:
         fail(f"{option} {path}: holds something else than what was seen: {error}", ExitCode.NOT_DONE)
 
 
-def junit(suite: Suite, found: "tuple[Checked, ...]") -> str:
-    """The checks as JUnit's XML: a failure, or a test that was skipped, says what was seen."""
+def render_junit(suite: Suite, checks: "tuple[CheckResult, ...]") -> str:
+    """Render the checks as JUnit's XML: failed and skipped tests have the observed result."""
     from xml.etree import ElementTree
 
-    from transom.shown import shown
+    from transom.common.escaping import escape
 
-    failures, skipped = (sum(one.verdict == verdict for one in found) for verdict in ("fail", "not applicable"))
-    counts = {"tests": str(len(found)), "failures": str(failures), "skipped": str(skipped)}
+    failures, skipped = (sum(item.verdict == verdict for item in checks) for verdict in ("fail", "not applicable"))
+    counts = {"tests": str(len(checks)), "failures": str(failures), "skipped": str(skipped)}
     made = ElementTree.Element("testsuite", {"name": f"transom verify {suite.of} {suite.name}"} | counts)
-    for one in found:
-        case = ElementTree.SubElement(made, "testcase", classname=f"transom.{suite.of}", name=one.id, time=f"{one.seconds:.3f}")
-        if one.verdict != "pass":
-            kind = "failure" if one.verdict == "fail" else "skipped"
-            ElementTree.SubElement(case, kind, message=f"{one.claim}: {shown(one.seen)}").text = one.source
+    for entry in checks:
+        case = ElementTree.SubElement(
+            made, "testcase", classname=f"transom.{suite.of}", name=entry.id, time=f"{entry.seconds:.3f}"
+        )
+        if entry.verdict != "pass":
+            kind = "failure" if entry.verdict == "fail" else "skipped"
+            ElementTree.SubElement(case, kind, message=f"{entry.claim}: {escape(entry.seen)}").text = entry.source
     return ElementTree.tostring(made, encoding="unicode", xml_declaration=True) + "\n"

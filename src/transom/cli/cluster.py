@@ -1,37 +1,44 @@
 """The cluster that a command asks, as options; and what comes of it: an answer, or a sentence that names the server."""
 
 import re
+import shlex
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from transom.cli.completion import contexts, namespaces
+from transom.cli.completion import complete_context, complete_namespace
 from transom.cli.options import NAMESPACE, OptionGroup, Verbose, log_to_stderr
 from transom.cli.output import ExitCode, fail
+from transom.cli.stopping import run_until_stopped
 
 if TYPE_CHECKING:
-    from transom.kube import ApiError
     from transom.kube.client import Client
     from transom.kube.connection import Connection
+    from transom.kube.errors import ApiError
 
 _T = TypeVar("_T")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 Context = Annotated[
     str | None,
-    typer.Option("--context", metavar="NAME", help="Its context. [default: the current one]", autocompletion=contexts),
+    typer.Option(
+        "--context",
+        metavar="NAME",
+        help="The context of the kubeconfig. [default: the current one]",
+        autocompletion=complete_context,
+    ),
 ]
 
 
-def namespace_name(value: str) -> str:
-    """The value of `--namespace`, as the API server takes it: a DNS-1123 label (RFC 1123). Raises BadParameter."""
+def parse_namespace(value: str) -> str:
+    """Parse the value of `--namespace`, a DNS-1123 label (RFC 1123). Raises BadParameter."""
     if not _LABEL.fullmatch(value):
-        raise typer.BadParameter(f"{value!r} is no namespace: lower-case letters, digits and -, at most 63")
+        raise typer.BadParameter(f"{value!r} is not a valid namespace: lower-case letters, digits and -, at most 63")
     return value
 
 
-def _optional_namespace(value: str | None) -> str | None:
-    return None if value is None else namespace_name(value)
+def _parse_optional_namespace(value: str | None) -> str | None:
+    return None if value is None else parse_namespace(value)
 
 
 class ClusterOptions(OptionGroup, frozen=True):
@@ -48,9 +55,9 @@ class ClusterOptions(OptionGroup, frozen=True):
             "--namespace",
             "-n",
             metavar="NS",
-            help="The namespace of the objects asked for, and of objects in files that name none. [default: Transom's own]",
-            callback=_optional_namespace,
-            autocompletion=namespaces,
+            help="The namespace of the objects, and of objects in files without one. [default: Transom's own]",
+            callback=_parse_optional_namespace,
+            autocompletion=complete_namespace,
         ),
     ] = None
     transom_namespace: Annotated[
@@ -60,8 +67,8 @@ class ClusterOptions(OptionGroup, frozen=True):
             metavar="NS",
             envvar="TRANSOM_NAMESPACE",
             help="Transom's own namespace.",
-            callback=namespace_name,
-            autocompletion=namespaces,
+            callback=parse_namespace,
+            autocompletion=complete_namespace,
         ),
     ] = NAMESPACE
 
@@ -74,57 +81,58 @@ class ClusterOptions(OptionGroup, frozen=True):
 
     @property
     def named_namespaces(self) -> tuple[tuple[str, str], ...]:
-        """Namespaces that somebody named, each with its flag: they have to be there."""
+        """Namespaces that the user named, each with its flag: they must exist."""
         own = None if self.transom_namespace == NAMESPACE else self.transom_namespace
-        given = (("-n", self.namespace), ("--transom-namespace", own))
-        return tuple((flag, name) for flag, name in given if name)
+        flags = (("-n", self.namespace), ("--transom-namespace", own))
+        return tuple((flag, name) for flag, name in flags if name)
 
 
-def ask(
+def run_with_client(
     cluster: ClusterOptions,
     work: "Callable[[Client], Coroutine[Any, Any, _T]]",
     *,
     otherwise: str = "",
     failing: ExitCode = ExitCode.NOT_DONE,
+    reports: bool = False,
 ) -> _T:
-    """What `work` makes of the answers of the API server; where there are none the command ends and says which was asked.
+    """Return the result of `work`; if the API server does not answer, the command ends and names the server.
 
-    `otherwise` is what a person without a cluster can do, `failing` the exit code where the server does not answer.
+    `otherwise` is what a person without a cluster can do, `failing` the exit code where the server does not answer. With
+    `reports` nothing but the report of what was done is left then.
     """
-    import asyncio
-
-    from transom.kube import ApiError, ConfigurationError
     from transom.kube.client import Client
     from transom.kube.connection import connect
+    from transom.kube.errors import ApiError, ConfigurationError
 
     log_to_stderr(verbose=cluster.verbose)
 
-    async def asked() -> _T:
+    async def run_work() -> _T:
         connection = connect(cluster.kubeconfig, cluster.context)
         client = Client(connection)
         try:
             for flag, name in cluster.named_namespaces:
-                if not await _is_there(client, name):
+                if not await _has_namespace(client, name):
                     fail(
-                        f"{flag} {name}: {place(connection)} has no such namespace: name another (`kubectl get namespaces` "
+                        f"{flag} {name}: {describe_server(connection)} has no such namespace: name another "
+                        f"(`kubectl get namespaces` "
                         "lists them), or another --context",
                         ExitCode.NOT_DONE,
                     )
             return await work(client)
         except ApiError as error:
-            fail(_told(error, connection), failing)
+            fail(_format_error(error, connection), failing)
         finally:
             await connection.close()
 
     try:
-        return asyncio.run(asked())
+        return run_until_stopped(run_work(), reports=reports)
     except ConfigurationError as error:
         fail(f"{error}{otherwise}", ExitCode.INVALID)
 
 
-async def _is_there(client: "Client", namespace: str) -> bool:
-    """Whether there is such a namespace; who may not ask is believed."""
-    from transom.kube import NotFound, StatusError
+async def _has_namespace(client: "Client", namespace: str) -> bool:
+    """Return True if the namespace exists, or if Transom may not ask."""
+    from transom.kube.errors import NotFound, StatusError
     from transom.kube.resources import NAMESPACES
 
     try:
@@ -137,21 +145,39 @@ async def _is_there(client: "Client", namespace: str) -> bool:
     return True
 
 
-def place(connection: "Connection") -> str:
-    """The server that is asked, and how it was found."""
+def describe_server(connection: "Connection") -> str:
+    """Return the server and how it was found."""
     named = f"context {connection.context} of {connection.source}" if connection.context else connection.source
     return f"{connection.server} ({named})"
 
 
-def _told(error: "ApiError", connection: "Connection") -> str:
-    """What went wrong, where, and what there is to do."""
-    from transom.kube import ConnectionFailed, StatusError, UnreadableObject
+_FOR_CLUSTER: Final = re.compile(
+    r"\b(transom (?:adopt|doctor|forget|pause|reconcile|restart|resume|status|validate)|kubectl)\b(?![^`;]*--context)"
+)
+"""A command of a hint that acts on a cluster, where it names none."""
 
-    told, where = str(error), place(connection)
+
+def add_context_option(hint: str, context: str | None) -> str:
+    """Return a hint whose commands name the requested context: the current one may be another cluster."""
+    if not context:
+        return hint
+    named = shlex.quote(context)
+    return _FOR_CLUSTER.sub(
+        lambda item: f"{item[1]} --context {named}", hint.replace("--context CONTEXT", f"--context {named}")
+    )
+
+
+def _format_error(error: "ApiError", connection: "Connection") -> str:
+    """Return what failed, where, and what to do."""
+    from transom.kube.errors import ConnectionFailed, StatusError, UnreadableObject
+
+    message, where = str(error), describe_server(connection)
     if isinstance(error, ConnectionFailed | UnreadableObject):
-        return f"{where}: {told}. Is this the cluster that is meant, and can it be reached from here? --context names another"
+        return (
+            f"{where}: {message}. Is this the cluster that is meant, and can it be reached from here? --context names another"
+        )
     if isinstance(error, StatusError) and error.code == 401:
-        return f"{where}: {told}: the credentials are not taken, or have expired: log in again, or name another --context"
+        return f"{where}: {message}: the credentials are not taken, or have expired: log in again, or name another --context"
     if isinstance(error, StatusError) and error.code == 403:
-        return f"{where}: {told}: ask for this right, or name another --context"
-    return f"{where}: {told}"
+        return f"{where}: {message}: ask for this right, or name another --context"
+    return f"{where}: {message}"

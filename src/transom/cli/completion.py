@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from transom.cli.options import NAMESPACE
+from transom.cli.options import NAMESPACE, log_to_stderr
 
 if TYPE_CHECKING:
     from transom.kube.client import Client
@@ -23,61 +23,71 @@ _SECONDS = 2.0
 """A shell waits no longer for a cluster."""
 
 
-def contexts(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The contexts of the kubeconfig."""
-    from transom.kube import ConfigurationError
+def complete_context(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the contexts of the kubeconfig."""
+    from transom.kube.errors import ConfigurationError
     from transom.kube.kubeconfig import read
 
     with contextlib.suppress(ConfigurationError):
-        return _beginning(read(ctx.params.get("kubeconfig")).contexts, incomplete)
+        return _filter_by_prefix(read(ctx.params.get("kubeconfig")).contexts, incomplete)
     return []
 
 
-def namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The namespaces of the cluster."""
+def complete_namespace(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the namespaces of the cluster."""
 
-    async def names(client: "Client") -> list[str]:
+    async def list_names(client: "Client") -> list[str]:
         from transom.kube.resources import NAMESPACES
 
-        return [one.metadata.name for one in (await client.list_objects(NAMESPACES)).items]
+        return [item.metadata.name for item in (await client.list_objects(NAMESPACES)).items]
 
-    return _beginning(_asked(ctx, names), incomplete)
+    return _filter_by_prefix(_query_cluster(ctx, list_names), incomplete)
 
 
-def instances(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The WindowsInstances of the files that are named, else of the cluster."""
+def complete_instance(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the WindowsInstances of the files that the user named, else of the cluster."""
     own = ctx.params.get("namespace") or ctx.params.get("transom_namespace") or NAMESPACE
     if paths := ctx.params.get("filename"):
         from transom.sources.directory import load
 
-        return _beginning((one.name for one in load(paths, own).windows_instances), incomplete)
+        return _filter_by_prefix((windows_instance.name for windows_instance in load(paths, own).windows_instances), incomplete)
 
-    async def names(client: "Client") -> list[str]:
+    async def list_names(client: "Client") -> list[str]:
         from transom.kube.resources import WINDOWS_INSTANCES
 
-        return [one.metadata.name for one in (await client.list_objects(WINDOWS_INSTANCES, own)).items]
+        return [item.metadata.name for item in (await client.list_objects(WINDOWS_INSTANCES, own)).items]
 
-    return _beginning(_asked(ctx, names), incomplete)
+    return _filter_by_prefix(_query_cluster(ctx, list_names), incomplete)
 
 
-def about_status(ctx: typer.Context, incomplete: str) -> list[str]:
+def complete_status_arguments(ctx: typer.Context, incomplete: str) -> list[str]:
     """`host`, and behind it the name of one."""
-    return instances(ctx, incomplete) if ctx.params.get("about") else _beginning(("host",), incomplete)
+    return complete_instance(ctx, incomplete) if ctx.params.get("about") else _filter_by_prefix(("host",), incomplete)
 
 
-def providers(incomplete: str) -> list[str]:
-    """The providers of Cluster API."""
-    from transom.capi.providers import PROVIDERS
+def complete_part(incomplete: str) -> list[str]:
+    """Return the parts of the status for which `--wait` can wait."""
+    from transom.diagnosis.outstanding import Part
 
-    return _beginning(PROVIDERS, incomplete)
+    return _filter_by_prefix(Part, incomplete)
 
 
-def _asked(ctx: typer.Context, names: "Callable[[Client], Coroutine[Any, Any, list[str]]]") -> list[str]:
+def complete_provider(incomplete: str) -> list[str]:
+    """Return the providers of Cluster API."""
+    from transom.capi.providers.provider_table import PROVIDERS
+
+    return _filter_by_prefix(PROVIDERS, incomplete)
+
+
+def _query_cluster(ctx: typer.Context, names: "Callable[[Client], Coroutine[Any, Any, list[str]]]") -> list[str]:
     import asyncio
 
-    from transom.kube import ApiError, ConfigurationError
     from transom.kube.client import Client
     from transom.kube.connection import connect
+    from transom.kube.errors import ApiError, ConfigurationError
+
+    # a log that nobody has set up goes to stdout, and a shell would complete its lines
+    log_to_stderr(verbose=False)
 
     async def run() -> list[str]:
         connection = connect(ctx.params.get("kubeconfig"), ctx.params.get("context"))
@@ -93,7 +103,7 @@ def _asked(ctx: typer.Context, names: "Callable[[Client], Coroutine[Any, Any, li
         return []
 
 
-def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
+def _filter_by_prefix(names: Iterable[str], incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 
@@ -102,6 +112,6 @@ def main() -> None:
     os.environ["_TRANSOM_COMPLETE"] = "complete_fish"
     os.environ["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
     os.environ["_TYPER_COMPLETE_ARGS"] = shlex.join(["transom", *sys.argv[1:]])
-    from transom.cli.program import program
+    from transom.cli.program import build_program
 
-    program()(prog_name="transom")
+    build_program()(prog_name="transom")

@@ -3,14 +3,16 @@
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
 import typer
 
-from transom.cli.cluster import ClusterOptions, ask, place
-from transom.cli.output import ExitCode, broken, columns_of, fail, tell
+from transom.cli.cluster import ClusterOptions, describe_server, run_with_client
+from transom.cli.messages import tell
+from transom.cli.output import ExitCode, fail, get_columns, wrap_line
+from transom.common.counting import format_count
+from transom.common.escaping import escape
 from transom.proxy.secret import REDACTED
-from transom.shown import shown
 
 if TYPE_CHECKING:
     from transom.kube.client import Client
@@ -19,12 +21,12 @@ if TYPE_CHECKING:
     from transom.sources.objects import Objects
 
 
-def files(what: str) -> Any:
-    """The option that names manifests, with its help."""
+def create_files_option(what: str) -> Any:
+    """Create the option that names manifests, with its help."""
     return typer.Option("--filename", "-f", metavar="PATH", help=what)
 
 
-Files = Annotated[list[str], files("A manifest, a directory of them, or - for the standard input.")]
+Files = Annotated[list[str], create_files_option("A manifest, a directory of them, or - for the standard input.")]
 
 
 class Source(ClusterOptions, frozen=True):
@@ -32,16 +34,16 @@ class Source(ClusterOptions, frozen=True):
 
     filename: Annotated[
         list[str] | None,
-        files("A manifest, a directory of them, or - for the standard input; without it, the cluster of the kubeconfig."),
+        create_files_option("Read a manifest, a directory of manifests, or - for standard input, instead of the cluster."),
     ] = None
 
     @property
     def named_namespaces(self) -> tuple[tuple[str, str], ...]:
-        """None where files are read: they need no cluster, and before Transom is installed its namespace is not there."""
+        """None for files: they need no cluster, and Transom's namespace does not exist before its installation."""
         return () if self.filename else super().named_namespaces
 
-    def insist(self, what: str) -> None:
-        """End a command that changes hosts where nobody said which hosts; `what` is the command's name."""
+    def require_source(self, what: str) -> None:
+        """End a command that changes hosts if the user selected none; `what` is the command's name."""
         if not self.filename and not self.context:
             fail(
                 f"{what} changes hosts: say which, by -f PATH, or by --context NAME for those of a cluster "
@@ -56,12 +58,12 @@ def examine(source: Source) -> "tuple[Objects, Examined]":
     if source.filename:
         from transom.sources.directory import load
 
-        for flag, given in (("--context", source.context), ("--kubeconfig", source.kubeconfig)):
-            if given:
+        for flag, item in (("--context", source.context), ("--kubeconfig", source.kubeconfig)):
+            if item:
                 fail(f"{flag} is of no use with -f: the objects come from the files")
         objects, server = load(source.filename, source.own), None
     else:
-        objects, server = ask(source, lambda client: _from_cluster(client, source.own), otherwise=WITHOUT_CLUSTER)
+        objects, server = run_with_client(source, lambda client: _from_cluster(client, source.own), otherwise=WITHOUT_CLUSTER)
     return objects, examine(objects, datetime.now(UTC), server)
 
 
@@ -78,58 +80,60 @@ async def _from_cluster(client: "Client", namespace: str) -> "tuple[Objects, str
         if not error.objects.proxy:
             raise
         # OpenShift's settings are there to be looked at before anything of Transom is
-        tell(f"transom: {place(client.connection)}: warning: {error}")
+        tell(f"transom: {describe_server(client.connection)}: warning: {error}")
         objects = error.objects
     if not (objects.egress_proxies or objects.proxy or objects.windows_instances or objects.clusters):
-        tell(f"transom: {place(client.connection)}: no EgressProxy, and no WindowsInstance in namespace {namespace}")
+        tell(f"transom: {describe_server(client.connection)}: no EgressProxy, and no WindowsInstance in namespace {namespace}")
     return objects, server
 
 
-def examine_or_fail(source: Source) -> "tuple[Objects, Examined]":
-    """The same for a command that needs valid input: what is wrong goes to stderr, and an error ends the command with 2."""
+_SETTINGS_OBJECTS: Final = ("EgressProxy/", "Proxy/", "ConfigMap/", "Cluster/", "App/", "HelmRelease/")
+
+
+def examine_or_fail(source: Source, *, needs_settings: bool = True) -> "tuple[Objects, Examined]":
+    """Examine input that must be valid: print findings to stderr, and end the command with 2 on an error.
+
+    Without `needs_settings`, the command only connects to hosts: errors in other objects than WindowsInstances do not end it.
+    """
     objects, examined = examine(source)
     print_findings(examined.findings, sys.stderr)
-    if examined.errors:
-        fail(f"the manifests have {counted(len(examined.errors), 'error')}", ExitCode.INVALID)
+    errors = [error for error in examined.errors if needs_settings or not error.object.startswith(_SETTINGS_OBJECTS)]
+    if errors:
+        fail(f"the manifests have {format_count(len(errors), 'error')}", ExitCode.INVALID)
     return objects, examined
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 error`, `2 errors`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def as_json(finding: "Finding") -> dict[str, Any]:
-    """A finding as JSON has it, with line and column where there is a text (0 where there is none)."""
+def to_json(finding: "Finding") -> dict[str, Any]:
+    """Return a finding for JSON, with line and column if it is from a file (else 0)."""
     fields = ("severity", "file", "object", "field", "message", "line", "column")
     return {field: getattr(finding, field) for field in fields}
 
 
 def print_findings(findings: "Iterable[Finding]", out: TextIO) -> None:
-    """The findings as a table, each with the offending line and carets below what is meant."""
-    rows = [(_row(finding), finding) for finding in findings]
+    """Print the findings as a table, each with its line and carets below the value."""
+    rows = [(_format_row(finding), finding) for finding in findings]
     if not rows:
         return
     widths = [max(len(cells[column]) for cells in (_HEADINGS, *(cells for cells, _ in rows))) for column in range(4)]
-    columns = columns_of(out)
-    out.write(_line(_HEADINGS, widths, columns))
+    columns = get_columns(out)
+    out.write(_format_line(_HEADINGS, widths, columns))
     for cells, finding in rows:
-        out.write(_line(cells, widths, columns))
+        out.write(_format_line(cells, widths, columns))
         if finding.excerpt and finding.excerpt.text[finding.excerpt.start : finding.excerpt.end] != REDACTED:
             number, excerpt = str(finding.line), finding.excerpt
-            start, end = (len(shown(excerpt.text[:place])) for place in (excerpt.start, excerpt.end))
+            start, end = (len(escape(excerpt.text[:place])) for place in (excerpt.start, excerpt.end))
             carets = " " * start + "^" * max(1, end - start)
-            out.write(f"    {number} | {shown(excerpt.text)}\n    {' ' * len(number)} | {carets}\n")
+            out.write(f"    {number} | {escape(excerpt.text)}\n    {' ' * len(number)} | {carets}\n")
 
 
 _HEADINGS = ("SEVERITY", "WHERE", "OBJECT", "FIELD", "MESSAGE")
 
 
-def _row(finding: "Finding") -> tuple[str, ...]:
+def _format_row(finding: "Finding") -> tuple[str, ...]:
     where = finding.file + (f":{finding.line}:{finding.column}" if finding.line else "")
-    return tuple(map(shown, (finding.severity, where, finding.object, finding.field, finding.message)))
+    return tuple(map(escape, (finding.severity, where, finding.object, finding.field, finding.message)))
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], columns: int | None) -> str:
+def _format_line(cells: Sequence[str], widths: Sequence[int], columns: int | None) -> str:
     whole = "  ".join([*(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)), cells[-1]])
-    return "".join(f"{line}\n" for line in broken(whole, columns))
+    return "".join(f"{line}\n" for line in wrap_line(whole, columns))

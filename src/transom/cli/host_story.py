@@ -1,47 +1,49 @@
-"""`transom status host NAME`: the story of one host, read and told."""
+"""`transom status host NAME`: reads and prints the state of one host."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from transom.apply.target import targets_of
-from transom.cli.cluster import place
+from transom.apply.target import list_targets
+from transom.cli.cluster import describe_server
 from transom.cli.findings import Source, examine_or_fail
-from transom.cli.hosts import named
-from transom.cli.last_known import LastKnown, directory_story
-from transom.cli.observation import LEASES, Asked, answers, observed
-from transom.cli.output import ExitCode, broken, fail
-from transom.cli.state import directory
-from transom.diagnosis import Observed
-from transom.diagnosis.fields import age, at, moment, name_of
-from transom.diagnosis.story import HostSettings, Story, story
+from transom.cli.host_names import format_names
+from transom.cli.last_known import LastKnown, read_story
+from transom.cli.observation import LEASES, Asked, build_observed, read_answers
+from transom.cli.output import ExitCode, fail, wrap_line
+from transom.cli.state import create_directory
+from transom.common.mappings import get_at
+from transom.common.timestamps import parse_timestamp
+from transom.diagnosis.fields import format_age, get_name
+from transom.diagnosis.snapshot import Observed
+from transom.diagnosis.story import HostSettings, HostStory, build_story
 from transom.kube.client import Client
-from transom.kube.objects import Whole
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import EGRESS_PROXIES, NODES, WINDOWS_INSTANCES, Resource
 
-_EVENTS = Resource("", "v1", "Event", "events", True, Whole)
+_EVENTS = Resource("", "v1", "Event", "events", True, UnstructuredObject)
 
 
-async def of_cluster(client: Client, namespace: str, name: str) -> Story:
-    """The story of a host of a cluster; ends the command where there is none of this name. Raises ApiError."""
+async def read_from_cluster(client: Client, namespace: str, name: str) -> HostStory:
+    """Return the details of a host of a cluster; end the command if no host has this name. Raises ApiError."""
     events = f"involvedObject.kind=WindowsInstance,involvedObject.name={name}"
-    asked = (
+    queries = (
         Asked(EGRESS_PROXIES),
         Asked(WINDOWS_INSTANCES, namespace),
         Asked(LEASES, namespace, fields="metadata.name=transom"),
         Asked(_EVENTS, namespace, fields=events),
     )
-    server = place(client.connection)
-    seen = observed(await answers(client, asked), server, namespace, datetime.now(UTC))
-    hosts = {name_of(one): one for one in seen.of("WindowsInstance")}
+    server = describe_server(client.connection)
+    seen = build_observed(await read_answers(client, queries), server, namespace, datetime.now(UTC))
+    hosts = {get_name(obj): obj for obj in seen.list_objects("WindowsInstance")}
     if name not in hosts:
-        for one in seen.unread:
-            if one.what.startswith(WINDOWS_INSTANCES.plural):
-                fail(f"{server}: {one.what}: {one.why}: ask for this right, or name another --context", ExitCode.NOT_DONE)
+        for item in seen.unread:
+            if item.what.startswith(WINDOWS_INSTANCES.plural):
+                fail(f"{server}: {item.what}: {item.why}: ask for this right, or name another --context", ExitCode.NOT_DONE)
         fail(
-            f"{server}: there is no WindowsInstance {name} in namespace {namespace}; there {named(list(hosts))}",
+            f"{server}: no WindowsInstance {name} in namespace {namespace}; there {format_names(list(hosts))}",
             ExitCode.NOT_DONE,
         )
-    return story(await _with_node(client, seen, at(hosts[name], "status", "nodeName")), hosts[name])
+    return build_story(await _with_node(client, seen, get_at(hosts[name], "status", "nodeName")), hosts[name])
 
 
 async def _with_node(client: Client, seen: Observed, node: str | None) -> Observed:
@@ -50,68 +52,85 @@ async def _with_node(client: Client, seen: Observed, node: str | None) -> Observ
 
     if not node:
         return seen
-    found = await answers(client, (Asked(NODES, fields=f"metadata.name={node}"),), needed=False)
-    return msgspec.structs.replace(seen, objects={**seen.objects, **found.objects}, unread=(*seen.unread, *found.unread))
-
-
-def of_directory(source: Source, name: str) -> Story:
-    """The story of a host of manifests, as it was last known from here."""
-    objects, examined = examine_or_fail(source)
-    targets = {one.instance.name: one for one in targets_of(objects, examined.settings, ssh_config=True)}
-    if name not in targets:
-        fail(f"there is no WindowsInstance {name} in {' '.join(source.filename or ())}; there {named(list(targets))}")
-    return directory_story(targets[name], source, LastKnown(directory()))
-
-
-def story_lines(told: Story, columns: int | None) -> Iterator[str]:
-    """The story for people."""
-    now, host = datetime.now(UTC), told.host
-    yield f"{host.kind}/{host.name}  {host.address or ''}  lifecycle {told.lifecycle}" + (
-        f"  (made from {told.origin})" if told.origin else ""
+    node_answers = await read_answers(client, (Asked(NODES, fields=f"metadata.name={node}"),), needed=False)
+    return msgspec.structs.replace(
+        seen, objects={**seen.objects, **node_answers.objects}, unread=(*seen.unread, *node_answers.unread)
     )
-    since = f" for {age(now, moment(host.since))}" if moment(host.since) else ""
-    yield from _item("State", f"{host.state}: {host.reason}{since}" + (f": {host.message}" if host.message else ""), columns)
+
+
+def read_from_directory(source: Source, name: str) -> HostStory:
+    """Return the details of a host of manifests, as last known on this machine."""
+    objects, examined = examine_or_fail(source)
+    targets = {target.instance.name: target for target in list_targets(objects, examined.settings, ssh_config=True)}
+    if name not in targets:
+        fail(f"no WindowsInstance {name} in {' '.join(source.filename or ())}; there {format_names(list(targets))}")
+    return read_story(targets[name], source, LastKnown(create_directory()))
+
+
+def iter_lines(story: HostStory, columns: int | None) -> Iterator[str]:
+    """Iterate over the lines of the details."""
+    now, host = datetime.now(UTC), story.host
+    yield f"{host.kind}/{host.name}  {host.address or ''}  lifecycle {story.lifecycle}" + (
+        f"  (made from {story.origin})" if story.origin else ""
+    )
+    since = f" for {format_age(now, parse_timestamp(host.since))}" if parse_timestamp(host.since) else ""
+    yield from _iter_item_lines(
+        "State", f"{host.state}: {host.reason}{since}" + (f": {host.message}" if host.message else ""), columns
+    )
     if host.next:
-        yield from _item("Next", host.next, columns)
+        yield from _iter_item_lines("Next", host.next, columns)
     if host.page:
-        yield from _item("See", host.page, columns)
-    for wait in told.waits:
-        yield from _item("Waits for", wait, columns)
-    if told.settings is not None:
-        for line in _settings(told.settings):
-            yield from _item("Settings", line, columns)
-    if told.node is not None:
-        node = told.node
+        yield from _iter_item_lines("See", host.page, columns)
+    for wait in story.waits:
+        yield from _iter_item_lines("Waits for", wait, columns)
+    if story.settings is not None:
+        for line in _iter_settings_lines(story.settings):
+            yield from _iter_item_lines("Settings", line, columns)
+    if story.node is not None:
+        node = story.node
         words = [f"Ready {node.ready}" if node.ready else "not read", node.version, "cordoned" if node.cordoned else ""]
-        yield from _item("Node", f"{node.name}: {', '.join(filter(None, words))}", columns)
-    for words_, value in told.facts.items():
-        yield from _item("Known", f"{words_} {value}", columns)
-    for kind, state in told.changes.items():
-        yield from _item("Change", f"{kind}: {state}", columns)
-    for one in told.conditions:
-        line = f"{one.type}={one.status}  {one.reason}  {age(now, moment(one.since))}  {one.message}"
-        yield from _item("Condition", line, columns)
-    for event in told.events:
+        yield from _iter_item_lines("Node", f"{node.name}: {', '.join(filter(None, words))}", columns)
+    for words_, value in story.facts.items():
+        yield from _iter_item_lines("Known", f"{words_} {value}", columns)
+    for kind, state in story.changes.items():
+        yield from _iter_item_lines("Change", f"{kind}: {state}", columns)
+    for condition in story.conditions:
+        line = (
+            f"{condition.type}={condition.status}  {condition.reason}  "
+            f"{format_age(now, parse_timestamp(condition.since))}  {condition.message}"
+        )
+        yield from _iter_item_lines("Condition", line, columns)
+    for event in story.events:
         times = f" (x{event.count})" if event.count > 1 else ""
-        yield from _item("Event", f"{age(now, moment(event.at))} ago  {event.reason}: {event.message}{times}", columns)
-    for missing in told.unread:
-        yield from _item("Not read", f"{missing.what}: {missing.why}", columns)
+        yield from _iter_item_lines(
+            "Event", f"{format_age(now, parse_timestamp(event.at))} ago  {event.reason}: {event.message}{times}", columns
+        )
+    for missing in story.unread:
+        yield from _iter_item_lines("Not read", f"{missing.what}: {missing.why}", columns)
 
 
-def _settings(one: HostSettings) -> Iterator[str]:
-    yield f"{one.source}: {one.why}"
-    for name, value in (("HTTP_PROXY", one.http_proxy), ("HTTPS_PROXY", one.https_proxy), ("NO_PROXY", one.no_proxy)):
+def _iter_settings_lines(host_settings: HostSettings) -> Iterator[str]:
+    yield f"{host_settings.source}: {host_settings.why}"
+    for name, value in (
+        ("HTTP_PROXY", host_settings.http_proxy),
+        ("HTTPS_PROXY", host_settings.https_proxy),
+        ("NO_PROXY", host_settings.no_proxy),
+    ):
         if value:
             yield f"{name} {value}"
-    if one.certificates:
-        yield f"{one.certificates} trusted certificate{'s' * (one.certificates != 1)}"
-    if one.services:
-        yield f"for the services {', '.join(one.services)}; restart {one.restart}"
-    if one.current is not None:
-        yield "the host was last judged by these" if one.current else "the host was last judged by others: these come to it yet"
+    if host_settings.certificates:
+        yield f"{host_settings.certificates} trusted certificate{'s' * (host_settings.certificates != 1)}"
+    if host_settings.services:
+        yield f"for the services {', '.join(host_settings.services)}; restart {host_settings.restart}"
+    if host_settings.current is not None:
+        yield (
+            "the host was last judged by these"
+            if host_settings.current
+            else "the host was last judged by others: these come to it yet"
+        )
 
 
-def _item(heading: str, text: str, columns: int | None) -> Iterator[str]:
-    first, *rest = broken(text, None if columns is None else columns - 11)
+def _iter_item_lines(heading: str, text: str, columns: int | None) -> Iterator[str]:
+    first, *rest = wrap_line(text, None if columns is None else columns - 11)
     yield f"{heading:<10} {first}"
     yield from (f"{'':<10} {line.strip()}" for line in rest)

@@ -9,25 +9,28 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from transom import __version__
-from transom.apply import HostReport, Result
-from transom.apply.roll_out import change_of
-from transom.apply.target import Target, targets_of
-from transom.cli.findings import Source, counted, examine, print_findings
+from transom.apply.report import HostReport, Result
+from transom.apply.target import Target, list_targets
+from transom.cli.findings import Source, examine, print_findings
 from transom.cli.output import ExitCode, fail
-from transom.cli.state import PassedFiles, directory, place_of
-from transom.controllers.runtime.conditions import timestamp
-from transom.diagnosis.overview import ObjectStatus, Overview, by_urgency, ending
-from transom.diagnosis.story import EventRow, HostSettings, Story
+from transom.cli.state import PassedFiles, create_directory, get_place
+from transom.common.counting import format_count
+from transom.common.regular_files import read_regular_file
+from transom.common.timestamps import format_timestamp
+from transom.diagnosis.overview import DIFFERS, ObjectStatus, Overview, get_urgency_key, iter_expiring
+from transom.diagnosis.story import EventRow, HostSettings, HostStory
 from transom.proxy.finding import Finding
-from transom.proxy.labels import InvalidSelector, selector
+from transom.proxy.labels import InvalidSelector, parse_selector
 from transom.proxy.layers import BASE
 from transom.proxy.settings import Egress
 from transom.proxy.url import parse
+from transom.reasons.reason_table import REASONS, find_remedy
+from transom.rollout.fingerprint import compute_settings_key
 
 Command = Literal["apply", "diff", "rollback"]
 
@@ -40,6 +43,7 @@ class Noted(msgspec.Struct, frozen=True):
     result: Result
     changes: int = 0
     error: str | None = None
+    reason: str = ""
 
 
 class LastKnown:
@@ -48,63 +52,65 @@ class LastKnown:
     def __init__(self, state: Path) -> None:
         self._directory = state / "last"
 
-    def of(self, target: Target) -> Noted | None:
-        """What is known of a host; None where nobody has worked on it from here."""
+    def read(self, target: Target) -> Noted | None:
+        """Return the record of a host; None if this machine never worked on it."""
         try:
-            return msgspec.json.decode(self._file(target).read_bytes(), type=Noted)
+            return msgspec.json.decode(read_regular_file(self._get_file(target)), type=Noted)
         except (OSError, msgspec.MsgspecError, UnicodeError):
             return None
 
     def note(self, target: Target, report: HostReport, command: Command) -> None:
         """Keep how a command on a host came out. Raises OSError."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        noted = Noted(datetime.now(UTC), command, report.result, len(report.changes), report.error)
-        file = self._file(target)
+        noted = Noted(datetime.now(UTC), command, report.result, len(report.changes), report.error, report.reason)
+        file = self._get_file(target)
         part = file.with_suffix(f".{os.getpid()}")
         part.write_bytes(msgspec.json.encode(noted))
         part.replace(file)
 
-    def _file(self, target: Target) -> Path:
-        return self._directory / hashlib.sha256(place_of(target)).hexdigest()[:16]
+    def _get_file(self, target: Target) -> Path:
+        return self._directory / hashlib.sha256(get_place(target)).hexdigest()[:16]
 
 
-def last_known(source: Source, labels: str = "") -> Overview:
-    """A row for each EgressProxy and each host of the manifests; what is wrong with these does not end it.
+def read_last_known(source: Source, labels: str = "") -> Overview:
+    """Read a row for each EgressProxy and each host of the manifests; errors in these do not stop it.
 
-    Files that cannot be read are named on stderr, and end the command with 2 where there is nothing else.
+    Files that cannot be read are named on stderr, and end the command with 2 if no other input exists.
     """
     try:
-        wanted = selector(labels)
+        wanted = parse_selector(labels)
     except InvalidSelector as error:
         fail(f"--selector: {error}")
     objects, examined = examine(source)
-    kept, passed = LastKnown(directory()), PassedFiles(directory())
+    kept, passed = LastKnown(create_directory()), PassedFiles(create_directory())
     targets = [
-        one for one in targets_of(objects, examined.settings, ssh_config=True) if wanted.matches(one.instance.metadata.labels)
+        target
+        for target in list_targets(objects, examined.settings, ssh_config=True)
+        if wanted.matches(target.instance.metadata.labels)
     ]
-    hosts = [host_row(target, source, kept.of(target), _is_current(target, passed)) for target in targets]
+    hosts = [build_host_row(target, source, kept.read(target), _has_current_settings(target, passed)) for target in targets]
     own = examined.settings.own
     proxies = [
-        _settings_row(one.metadata.name, examined.findings, own if one.metadata.name == BASE else None)
-        for one in objects.egress_proxies
+        _build_settings_row(egress_proxy.metadata.name, examined.findings, own if egress_proxy.metadata.name == BASE else None)
+        for egress_proxy in objects.egress_proxies
     ]
-    ends = {f"EgressProxy/{one.name}": one.earliest_expiry for one in proxies}
-    certificates = tuple(ending(ends, datetime.now(UTC)))
-    rows = tuple(sorted((*proxies, *hosts), key=by_urgency))
-    unread = [one for one in examined.errors if not one.object]
+    ends = {f"EgressProxy/{proxy.name}": proxy.earliest_expiry for proxy in proxies}
+    certificates = tuple(iter_expiring(ends, datetime.now(UTC)))
+    rows = tuple(sorted((*proxies, *hosts), key=get_urgency_key))
+    unread = [error for error in examined.errors if not error.object]
     print_findings(unread, sys.stderr)
     if unread and not rows:
-        fail(f"the manifests have {counted(len(unread), 'error')}", ExitCode.INVALID)
+        fail(f"the manifests have {format_count(len(unread), 'error')}", ExitCode.INVALID)
     return Overview(" ".join(source.filename or ()), rows, certificates=certificates, version=__version__)
 
 
-def host_row(target: Target, source: Source, noted: Noted | None, current: bool | None) -> ObjectStatus:
-    """What is said of a host. `current`: whether the settings that it was last healthy with are those of now, where known."""
+def build_host_row(target: Target, source: Source, noted: Noted | None, current: bool | None) -> ObjectStatus:
+    """Build the row of a host. `current`: whether it was last healthy with the present settings, where known."""
     instance, files = target.instance, " ".join(f"-f {path}" for path in source.filename or ())
     apply = f"transom apply {files} --limit {instance.name}"
-    since = timestamp(noted.at) if noted else None
+    since = format_timestamp(noted.at) if noted else None
 
-    def row(ready: str, reason: str, message: str = "", step: str = "") -> ObjectStatus:
+    def build_row(ready: str, reason: str, message: str = "", step: str = "") -> ObjectStatus:
         return ObjectStatus(
             "WindowsInstance",
             instance.metadata.namespace,
@@ -118,41 +124,63 @@ def host_row(target: Target, source: Source, noted: Noted | None, current: bool 
         )
 
     if instance.spec.paused:
-        return row("Unknown", "Paused", "spec.paused is set: it is left alone")
+        return build_row("Unknown", "Paused", "spec.paused is set: it is left alone")
     if noted is None:
-        return row(
+        return build_row(
             "Unknown", "NotSeen", "no command has worked on it from here", f"transom diff {files} --limit {instance.name}"
         )
     if noted.error is not None:
         word = "Skipped" if noted.result == "skipped" else "Failed"
-        return row("False", word, f"transom {noted.command}: {noted.error}", apply)
+        return build_row(
+            "False",
+            word,
+            f"transom {noted.command}: {noted.error}",
+            _format_next_step(noted.reason, instance.spec.address, apply),
+        )
     if noted.command == "diff" and noted.result == "changed":
-        return row("False", "Differs", f"transom diff found {counted(noted.changes, 'change')} to make", apply)
+        return build_row("False", DIFFERS, f"transom diff found {format_count(noted.changes, 'change')} to make", apply)
+    if noted.command == "rollback" and noted.result == "changed":
+        message = "transom rollback restored the previous settings; the manifests still have others"
+        return build_row("False", "RolledBack", message, f"edit the manifests, then {apply}")
     if current is False:
-        return row("False", "Outdated", f"the settings are others than those of transom {noted.command}", apply)
-    return row("True", "Applied")
+        return build_row("False", "Outdated", f"the settings changed since the last transom {noted.command}", apply)
+    return build_row("True", "Applied")
 
 
-def _is_current(target: Target, passed: PassedFiles) -> bool | None:
-    known = passed.of(target)
-    return change_of(known[0]) == change_of(target.egress) if known else None
+_STEPS: Final = {"Unreachable": "Look at its power, address, port and firewall"}
+"""What there is to do where no operator is."""
 
 
-def _settings_row(name: str, findings: tuple[Finding, ...], own: Egress | None) -> ObjectStatus:
-    wrong = [one for one in findings if one.object == f"EgressProxy/{name}" and one.severity == "error"]
+def _format_next_step(reason: str, address: str, apply: str) -> str:
+    """Return what to do before a command can do better; the message has the fixes that only commands on a cluster can do."""
+    step = _STEPS.get(reason) or find_remedy(reason, "", "", address)
+    if not step or REASONS[reason].heals == "itself":
+        return apply
+    if "kubectl" in step or step.startswith("As the message says"):
+        return f"do what the message says; then {apply}"
+    return f"{step[0].lower()}{step[1:]}; then {apply}"
+
+
+def _has_current_settings(target: Target, passed: PassedFiles) -> bool | None:
+    known = passed.read(target)
+    return compute_settings_key(known[0]) == compute_settings_key(target.egress) if known else None
+
+
+def _build_settings_row(name: str, findings: tuple[Finding, ...], own: Egress | None) -> ObjectStatus:
+    wrong = [finding for finding in findings if finding.object == f"EgressProxy/{name}" and finding.severity == "error"]
     if wrong:
         return ObjectStatus(
             "EgressProxy", None, name, "False", "Invalid", f"{wrong[0].field}: {wrong[0].message}", next="transom validate"
         )
-    expiry = timestamp(min(one.not_after for one in own.trust)) if own is not None and own.trust else None
+    expiry = format_timestamp(min(item.not_after for item in own.trust)) if own is not None and own.trust else None
     return ObjectStatus("EgressProxy", None, name, "True", "Valid", "", earliest_expiry=expiry)
 
 
-def directory_story(target: Target, source: Source, kept: LastKnown) -> Story:
-    """What is known of one host of the manifests."""
-    noted, egress = kept.of(target), target.egress
-    host = host_row(target, source, noted, _is_current(target, PassedFiles(directory())))
-    http, https = (parse(one.reveal()).redacted if one else "" for one in (egress.http_proxy, egress.https_proxy))
+def read_story(target: Target, source: Source, kept: LastKnown) -> HostStory:
+    """Return the details of one host of the manifests."""
+    noted, egress = kept.read(target), target.egress
+    host = build_host_row(target, source, noted, _has_current_settings(target, PassedFiles(create_directory())))
+    http, https = (parse(item.reveal()).redacted if item else "" for item in (egress.http_proxy, egress.https_proxy))
     settings = HostSettings(
         f"EgressProxy/{BASE}" if target.instance.cluster is None else f"Cluster/{'/'.join(target.instance.cluster)}",
         f"as {' '.join(source.filename or ())} has them now",
@@ -163,11 +191,12 @@ def directory_story(target: Target, source: Source, kept: LastKnown) -> Story:
         tuple(egress.windows.services),
         egress.windows.restart,
     )
-    events = () if noted is None else (EventRow(timestamp(noted.at), "", noted.command, _outcome(noted)),)
+    events = () if noted is None else (EventRow(format_timestamp(noted.at), "", noted.command, _format_outcome(noted)),)
     waits = (f"you: {host.next}",) if host.next else ()
-    return Story(host, target.instance.spec.lifecycle, settings=settings, waits=waits, events=events)
+    return HostStory(host, target.instance.spec.lifecycle, settings=settings, waits=waits, events=events)
 
 
-def _outcome(noted: Noted) -> str:
-    told = f"{noted.result}, {counted(noted.changes, 'change')}" if noted.changes else noted.result
-    return f"{told}: {noted.error}" if noted.error else told
+def _format_outcome(noted: Noted) -> str:
+    result = "would change" if noted.command == "diff" and noted.result == "changed" else noted.result
+    outcome = f"{result}, {format_count(noted.changes, 'change')}" if noted.changes else result
+    return f"{outcome}: {noted.error}" if noted.error else outcome

@@ -7,46 +7,46 @@ from typing import Any
 import typer
 
 _EXITS = (
-    ("0", "done; of checks: nothing was found"),
-    ("1", "something could not be done; of diff and of checks: something differs, or was found"),
-    ("2", "the input, or how it was called, is wrong"),
+    ("0", "success; checks: nothing found"),
+    ("1", "failure; diff: something differs; checks: something found"),
+    ("2", "wrong usage or invalid input"),
     ("3", "diff and checks: something could not be read"),
     ("130", "Ctrl-C"),
 )
 _FILES = (
-    ("~/.kube/config", "the cluster, unless KUBECONFIG or --kubeconfig names others"),
-    ("~/.ssh/config", "users, ports, keys and jump hosts of commands that go to hosts"),
+    ("~/.kube/config", "the cluster, unless KUBECONFIG or --kubeconfig is set"),
+    ("~/.ssh/config", "users, ports, keys and jump hosts for connections to hosts"),
     (
         "$XDG_STATE_HOME/transom",
-        "known host keys, and settings that hosts had last; ~/.local/state/transom without the variable",
+        "known host keys, and the last settings of hosts; by default ~/.local/state/transom",
     ),
 )
 
 
-def man_page(version: str) -> str:
-    """The page of a version."""
-    from transom.cli.program import program
+def render_man_page(version: str) -> str:
+    """Render the page of a version."""
+    from transom.cli.program import build_program
 
-    root: Any = typer.main.get_command(program())
+    root: Any = typer.main.get_command(build_program())
     lines = [
         '.\\" Made by scripts/reference from the commands: change them.',
-        f'.TH TRANSOM 1 "" "transom {_text(version)}" "User Commands"',
+        f'.TH TRANSOM 1 "" "transom {_escape(version)}" "User Commands"',
         ".SH NAME",
-        f"transom \\- {_text(root.help).rstrip('.')[0].lower()}{_text(root.help).rstrip('.')[1:]}",
+        f"transom \\- {_escape(root.help).rstrip('.')[0].lower()}{_escape(root.help).rstrip('.')[1:]}",
         ".SH SYNOPSIS",
         ".B transom",
         ".I COMMAND",
         "[\\fIOPTION\\fR]...",
         ".SH DESCRIPTION",
-        "What a command changes, and what it prints as JSON, is told in the documentation of the repository.",
+        "The documentation in the repository describes what each command changes, and its JSON output.",
         ".B kubectl transom",
         "is the same program.",
         ".SH COMMANDS",
-        *(line for name, command in leaves(root) for line in _command(name, command)),
+        *(line for name, command in iter_commands(root) for line in _iter_command_lines(name, command)),
         ".SH EXIT STATUS",
-        *(line for code, meaning in _EXITS for line in (".TP", f".B {code}", _text(meaning))),
+        *(line for code, meaning in _EXITS for line in (".TP", f".B {code}", _escape(meaning))),
         ".SH FILES",
-        *(line for path, meaning in _FILES for line in (".TP", f".I {_text(path)}", _text(meaning))),
+        *(line for path, meaning in _FILES for line in (".TP", f".I {_escape(path)}", _escape(meaning))),
         ".SH SEE ALSO",
         ".BR kubectl (1),",
         ".BR ssh_config (5)",
@@ -54,36 +54,36 @@ def man_page(version: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def leaves(group: Any, before: str = "transom") -> Iterator[tuple[str, Any]]:
-    """Every command that is no group, with all of its words; `group` is a command of typer's."""
+def iter_commands(group: Any, before: str = "transom") -> Iterator[tuple[str, Any]]:
+    """Yield every command that is not a group, with its full name. `group` is a command of typer."""
     for name, command in group.commands.items():
         if command.hidden:
             continue
         if hasattr(command, "commands"):
-            yield from leaves(command, f"{before} {name}")
+            yield from iter_commands(command, f"{before} {name}")
         else:
             yield f"{before} {name}", command
 
 
-def _command(name: str, command: Any) -> Iterator[str]:
+def _iter_command_lines(name: str, command: Any) -> Iterator[str]:
     context = command.context_class(command, info_name=name, auto_envvar_prefix=None)
-    yield f'.SS "{_text(name)}"'
+    yield f'.SS "{_escape(name)}"'
     paragraphs = re.split(r"\n\s*\n", (command.help or "").strip())
     for number, paragraph in enumerate(paragraphs):
         if number:
             yield ".PP"
-        yield _text(" ".join(paragraph.replace("\b", "").split()))
+        yield _escape(" ".join(paragraph.replace("\b", "").split()))
     for parameter in command.params:
         if record := parameter.get_help_record(context):
             flags, meaning = record
             yield ".TP"
-            yield f"\\fB{_text(flags)}\\fR"
-            yield _text(" ".join(meaning.split())) or "\\&"
+            yield f"\\fB{_escape(flags)}\\fR"
+            yield _escape(" ".join(meaning.split())) or "\\&"
     examples = [line.strip() for line in (command.epilog or "").replace("\b", "").splitlines() if line.startswith("  ")]
     if examples:
-        yield from (".PP", "Examples:", ".PP", ".nf", ".RS", *map(_text, examples), ".RE", ".fi")
+        yield from (".PP", "Examples:", ".PP", ".nf", ".RS", *map(_escape, examples), ".RE", ".fi")
 
 
-def _text(text: str) -> str:
+def _escape(text: str) -> str:
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("…", "...")
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped

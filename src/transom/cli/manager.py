@@ -1,11 +1,11 @@
 """Whose hosts a command works on: a person's of files, or the operator's whose objects it reads; and which are others'."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from transom.apply import HostReport, Report
-from transom.apply.target import Target, report_of
-from transom.cli.cluster import ask
+from transom.apply.report import HostReport, build_host_report
+from transom.apply.target import Target
+from transom.cli.cluster import run_with_client
 from transom.cli.findings import Source
 from transom.windows.ledger import FILES, Manager
 
@@ -14,77 +14,72 @@ if TYPE_CHECKING:
     from transom.kube.client import Client
 
 
-def manager_of(source: Source, *, adopts: bool = False) -> Manager:
-    """The manager whose hosts these are: with the operator's own objects it is the operator."""
+def find_manager(source: Source, *, adopts: bool = False) -> Manager:
+    """Return the manager of these hosts: the operator, if its own objects are read."""
     if source.filename:
         return Manager(FILES, adopts=adopts)
 
     async def read(client: "Client") -> str:
-        from transom.hosts.owner import operator
-        from transom.kube import NotFound
+        from transom.hosts.owner import build_operator_owner
+        from transom.kube.errors import NotFound
         from transom.kube.resources import NAMESPACES
 
         try:
-            found = await client.get(NAMESPACES, source.own)
+            namespace = await client.get(NAMESPACES, source.own)
         except NotFound:
             return ""
-        return operator(source.own, found.metadata.uid).manager if found.metadata.uid else ""
+        return build_operator_owner(source.own, namespace.metadata.uid).manager if namespace.metadata.uid else ""
 
-    return Manager(ask(source, read), adopts=adopts)
+    return Manager(run_with_client(source, read), adopts=adopts)
 
 
 def pause(targets: Sequence[Target], source: Source) -> None:
     """Pause the operator's instances of these hosts: it connects to none of them any more."""
 
-    async def paused(client: "Client") -> None:
-        from transom.cli.output import tell
+    async def set_paused(client: "Client") -> None:
+        from transom.cli.messages import tell
         from transom.kube.resources import WINDOWS_INSTANCES
 
         places = {(target.instance.spec.address.casefold(), target.instance.spec.port) for target in targets}
-        for one in (await client.list_objects(WINDOWS_INSTANCES, source.own)).items:
-            spec = one.value.get("spec") or {}
+        for item in (await client.list_objects(WINDOWS_INSTANCES, source.own)).items:
+            spec = item.value.get("spec") or {}
             if (str(spec.get("address", "")).casefold(), spec.get("port", 22)) in places and not spec.get("paused"):
-                await client.patch(WINDOWS_INSTANCES, {"spec": {"paused": True}}, one.metadata.name, source.own)
-                tell(f"transom: WindowsInstance {one.metadata.name} is paused: its operator leaves the host alone")
+                await client.patch(WINDOWS_INSTANCES, {"spec": {"paused": True}}, item.metadata.name, source.own)
+                tell(f"transom: WindowsInstance {item.metadata.name} is paused: its operator leaves the host alone")
 
-    ask(source, paused)
+    run_with_client(source, set_paused)
 
 
-def worked_on(targets: Sequence[Target], source: Source, work: Callable[[list[Target]], Report]) -> Report:
-    """The report on all hosts: what `work` says, and why it is not asked about those whose Node another operator manages.
+def find_skipped(targets: Sequence[Target], source: Source) -> dict[str, HostReport]:
+    """Return the reports of the hosts whose Node another operator manages, by the object of their instance.
 
-    Files tell of no Nodes.
+    The source of a directory has no Nodes, so it skips no host.
     """
-    left = {} if source.filename else _left(targets, source)
-    report = work([target for target in targets if target.instance.place.object not in left])
-    done = iter(report.hosts)
-    return Report(tuple(left.get(target.instance.place.object) or next(done) for target in targets), report.stopped)
-
-
-def _left(targets: Sequence[Target], source: Source) -> dict[str, HostReport]:
+    if source.filename:
+        return {}
     import msgspec
 
-    from transom.controllers.instance.view import managed_message
-    from transom.hosts.passes import PassResult
-    from transom.windows.nodes import address
+    from transom.controllers.instance_state.view import format_managed_message
+    from transom.hosts.passes.base_pass import PassResult
+    from transom.windows.nodes.windows_instance import parse_ip_address
 
-    found = {}
-    nodes = ask(source, _managed_by_others)
+    skipped = {}
+    nodes = run_with_client(source, _list_foreign_nodes)
     for target in targets:
         spec = target.instance.spec
-        own = {address(text) for text in (spec.address, spec.node_ip) if text} - {None}
+        own = {parse_ip_address(text) for text in (spec.address, spec.node_ip) if text} - {None}
         for node in nodes:
             # here nobody has connected: a name that other names lead to is compared as it is
             at = not spec.node_name and (own & node.ips or spec.address.casefold() in node.addresses)
             if node.metadata.name == spec.node_name or at:
-                report = report_of(target, PassResult())
-                left = msgspec.structs.replace(report, result="skipped", error=f"not connected to: {managed_message(node)}")
-                found[target.instance.place.object] = left
-    return found
+                report = build_host_report(target, PassResult())
+                message = f"not connected to: {format_managed_message(node)}"
+                skipped[target.instance.place.object] = msgspec.structs.replace(report, result="skipped", error=message)
+    return skipped
 
 
-async def _managed_by_others(client: "Client") -> "list[HostNode]":
+async def _list_foreign_nodes(client: "Client") -> "list[HostNode]":
     from transom.controllers.runtime.cached import NODES
 
     listing = await client.list_objects(NODES, labels="kubernetes.io/os=windows")
-    return [node for node in listing.items if node.managed_by_other]
+    return [node for node in listing.items if node.is_managed_by_other]

@@ -8,32 +8,42 @@ from typing import Any, Final
 
 import msgspec
 
+from transom.capi.bootstrap.injection import LABEL
 from transom.cli import thin
-from transom.diagnosis import OWN_KINDS, Observed, Unread, Value
-from transom.diagnosis.newcomers import references
-from transom.diagnosis.reading import sealed, with_settings
-from transom.kube import NotFound, StatusError
+from transom.diagnosis.newcomers import iter_references
+from transom.diagnosis.overview import NOT_OBSERVED, build_host_row, build_proxy_row, find_leader, needs_second_look
+from transom.diagnosis.reading import seal_objects, with_settings
+from transom.diagnosis.snapshot import OWN_KINDS, Observed, Unread, Value
 from transom.kube.client import Client
-from transom.kube.objects import Metadata, Whole
+from transom.kube.errors import NotFound, StatusError
+from transom.kube.objects import Metadata, UnstructuredObject
 from transom.kube.resources import EGRESS_PROXIES, OPENSHIFT_PROXIES, REGISTRATIONS, SECRETS, WINDOWS_INSTANCES, Resource
-from transom.kube.versions import PREFERRED, served
+from transom.kube.versions import PREFERRED, resolve_version
 from transom.pods.registration import NAME as REGISTRATION
 from transom.sources.api_server import DefinitionsMissing, load
-from transom.sources.objects import Objects
+from transom.sources.objects import ObjectReader, Objects
 
 FORBIDDEN: Final = 403
-LEASES: Final = Resource("coordination.k8s.io", "v1", "Lease", "leases", True, Whole)
-DEPLOYMENTS: Final = Resource("apps", "v1", "Deployment", "deployments", True, Whole)
-CLUSTERS: Final = Resource("cluster.x-k8s.io", PREFERRED, "Cluster", "clusters", True, Whole)
+LEASES: Final = Resource("coordination.k8s.io", "v1", "Lease", "leases", True, UnstructuredObject)
+DEPLOYMENTS: Final = Resource("apps", "v1", "Deployment", "deployments", True, UnstructuredObject)
+_PROVIDER_GROUPS: Final = ("bootstrap.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io")
+BINDINGS: Final = Resource(
+    "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False, UnstructuredObject
+)
+RENEWED: Final = 5.0
+"""Seconds in which an operator that works renews its lease (`transom run`: every 2 s), and looks at an edit."""
+CLUSTERS: Final = Resource("cluster.x-k8s.io", PREFERRED, "Cluster", "clusters", True, UnstructuredObject)
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A list that is asked for: of a namespace, or (None) of all."""
+    """A requested list: of a namespace, or (None) of all."""
 
     resource: Resource[Any]
     namespace: str | None = None
     labels: str = ""
     fields: str = ""
+    quiet: bool = False
+    """Whether a missing right to read it is not reported."""
 
     @property
     def what(self) -> str:
@@ -41,8 +51,8 @@ class Asked(msgspec.Struct, frozen=True):
         return f"{self.resource.plural} in {self.namespace}" if self.namespace else self.resource.plural
 
 
-def asked_for_status(own: str, hosts_in: str | None, labels: str) -> tuple[Asked, ...]:
-    """What `transom status` is made of; `hosts_in` is the namespace of the hosts, None for all."""
+def list_status_queries(own: str, hosts_in: str | None, labels: str) -> tuple[Asked, ...]:
+    """Return the queries of `transom status`; `hosts_in` is the namespace of the hosts, None for all."""
     return (
         Asked(EGRESS_PROXIES),
         Asked(WINDOWS_INSTANCES, hosts_in, labels),
@@ -50,6 +60,7 @@ def asked_for_status(own: str, hosts_in: str | None, labels: str) -> tuple[Asked
         Asked(DEPLOYMENTS, own),
         Asked(REGISTRATIONS, fields=f"metadata.name={REGISTRATION}"),
         Asked(CLUSTERS),
+        Asked(thin.NAMESPACES, fields=f"metadata.name={own}", quiet=True),
     )
 
 
@@ -61,7 +72,7 @@ class Answers(msgspec.Struct, frozen=True):
     undefined: tuple[str, ...]
 
 
-async def answers(client: Client, asked: Sequence[Asked], *, needed: bool = True) -> Answers:
+async def read_answers(client: Client, queries: Sequence[Asked], *, needed: bool = True) -> Answers:
     """All of the lists. What this person may not read is in `unread`.
 
     Raises ApiError where the server does not answer, and where some of it is `needed` and nothing at all may be read.
@@ -70,22 +81,27 @@ async def answers(client: Client, asked: Sequence[Asked], *, needed: bool = True
     unread: list[Unread] = []
     refused: list[StatusError] = []
     undefined: list[str] = []
-    for one, found in zip(asked, await asyncio.gather(*(_listed(client, each) for each in asked)), strict=True):
-        kind = one.resource.kind
-        if isinstance(found, StatusError):
-            refused.append(found)
-            unread.append(Unread(one.what, str(found)))
-        elif found is None and kind in OWN_KINDS:
+    for item, entry in zip(queries, await asyncio.gather(*(_list_values(client, each) for each in queries)), strict=True):
+        kind = item.resource.kind
+        if isinstance(entry, StatusError):
+            refused.append(entry)
+            if not item.quiet:
+                unread.append(Unread(item.what, str(entry)))
+        elif entry is None and kind in OWN_KINDS:
             undefined.append(kind)
         else:
-            objects.setdefault(kind, []).extend(found or ())
-    if needed and len(refused) == len(asked):
+            objects.setdefault(kind, []).extend(entry or ())
+    if needed and len(refused) == len(queries):
         raise refused[0]
-    return Answers({kind: tuple(_distinct(found)) for kind, found in objects.items()}, tuple(unread), tuple(undefined))
+    return Answers({kind: tuple(_iter_distinct(obj)) for kind, obj in objects.items()}, tuple(unread), tuple(undefined))
 
 
-def asked_by_doctor(own: str) -> tuple[Asked, ...]:
-    """What `transom doctor` looks at. Of Secrets those in Transom's namespace alone."""
+INSTALLATIONS: Final = Resource("operator.tigera.io", "v1", "Installation", "installations", False, UnstructuredObject)
+"""Calico's settings for its operator."""
+
+
+def list_doctor_queries(own: str) -> tuple[Asked, ...]:
+    """Return the queries of `transom doctor`. It reads Secrets only in Transom's namespace."""
     return (
         Asked(EGRESS_PROXIES),
         Asked(WINDOWS_INSTANCES),
@@ -97,22 +113,51 @@ def asked_by_doctor(own: str) -> tuple[Asked, ...]:
         Asked(thin.NODES),
         Asked(thin.PODS),
         Asked(thin.DAEMON_SETS),
+        Asked(thin.SERVICES),
+        Asked(INSTALLATIONS),
         Asked(DEPLOYMENTS, own),
         Asked(LEASES, own, fields="metadata.name=transom"),
         Asked(REGISTRATIONS, fields=f"metadata.name={REGISTRATION}"),
+        *(Asked(BINDINGS, fields=f"metadata.name={name}") for name in ("transom", "transom-webhook")),
     )
 
 
-def observed(found: Answers, source: str, namespace: str, now: datetime) -> Observed:
-    """The answers as what is known of a cluster."""
-    return Observed(source, namespace, now, found.objects, found.unread, found.undefined)
+async def look_again(client: Client, seen: Observed) -> Observed:
+    """Return it with a second look at what one look does not show: whether the lease is renewed, and edits are observed.
+
+    Raises ApiError.
+    """
+    unobserved = {
+        kind: [obj for obj in seen.list_objects(kind) if row(obj).reason == NOT_OBSERVED]
+        for kind, row in (("EgressProxy", build_proxy_row), ("WindowsInstance", build_host_row))
+    }
+    if not needs_second_look(seen) and not any(unobserved.values()):
+        return seen
+    await asyncio.sleep(RENEWED)
+    queries = (Asked(LEASES, seen.namespace, fields="metadata.name=transom"), Asked(EGRESS_PROXIES), Asked(WINDOWS_INSTANCES))
+    answers = await read_answers(client, queries, needed=False)
+    kinds = {kind: objects for kind, objects in answers.objects.items() if kind == "Lease" or unobserved.get(kind)}
+    later = msgspec.structs.replace(seen, objects={**seen.objects, **kinds})
+    return msgspec.structs.replace(later, lease_renewing=_is_renewed(seen, later))
 
 
-async def _listed(client: Client, asked: Asked) -> list[Value] | StatusError | None:
+def _is_renewed(seen: Observed, later: Observed) -> bool | None:
+    first, second = find_leader(seen), find_leader(later)
+    if first is None or second is None:
+        return None
+    return (first.holder, first.renewed) != (second.holder, second.renewed)
+
+
+def build_observed(cluster_answers: Answers, source: str, namespace: str, now: datetime) -> Observed:
+    """Return the answers as the observed state of a cluster."""
+    return Observed(source, namespace, now, cluster_answers.objects, cluster_answers.unread, cluster_answers.undefined)
+
+
+async def _list_values(client: Client, query: Asked) -> list[Value] | StatusError | None:
     """None where the server does not know the kind; an error that this person may not read it."""
     try:
-        resource = await served(client.get_json, asked.resource)
-        listing = await client.list_objects(resource, asked.namespace, labels=asked.labels, fields=asked.fields)
+        resource = await resolve_version(client.get_json, query.resource)
+        listing = await client.list_objects(resource, query.namespace, labels=query.labels, fields=query.fields)
     except NotFound:
         return None
     except StatusError as error:
@@ -121,28 +166,28 @@ async def _listed(client: Client, asked: Asked) -> list[Value] | StatusError | N
         return error
     # the items of a list leave their kind out
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
-    return [{**head, **one.value} for one in listing.items]
+    return [{**head, **item.value} for item in listing.items]
 
 
-def _distinct(found: Iterable[Value]) -> Iterable[Value]:
+def _iter_distinct(values: Iterable[Value]) -> Iterable[Value]:
     """Two lists may hold the same object."""
     by_key: dict[tuple[Any, Any], Value] = {}
-    for one in found:
-        meta = one.get("metadata") or {}
-        by_key.setdefault((meta.get("namespace"), meta.get("name")), one)
+    for item in values:
+        meta = item.get("metadata") or {}
+        by_key.setdefault((meta.get("namespace"), meta.get("name")), item)
     return by_key.values()
 
 
-async def seen_by_doctor(client: Client, source: str, namespace: str, now: datetime) -> tuple[Observed, Objects | None]:
+async def observe_for_doctor(client: Client, source: str, namespace: str, now: datetime) -> tuple[Observed, Objects | None]:
     """All that `transom doctor` looks at, and the settings where they may be read.
 
     Raises ApiError where the server does not answer, or nothing may be read.
     """
-    version = await kubernetes_version(client)
-    found = await answers(client, asked_by_doctor(namespace))
-    seen = observed(found, source, namespace, now)
-    seen = msgspec.structs.replace(seen, objects=sealed(seen.objects), kubernetes=version)
-    seen = msgspec.structs.replace(seen, elsewhere=tuple(await _elsewhere(client, seen)))
+    version = await read_kubernetes_version(client)
+    cluster_answers = await read_answers(client, list_doctor_queries(namespace))
+    seen = await look_again(client, await with_rights(client, build_observed(cluster_answers, source, namespace, now)))
+    seen = msgspec.structs.replace(seen, objects=seal_objects(seen.objects), kubernetes=version)
+    seen = msgspec.structs.replace(seen, elsewhere=tuple(await _find_elsewhere(client, seen)))
     try:
         objects = await load(client, namespace)
     except DefinitionsMissing as error:
@@ -151,11 +196,57 @@ async def seen_by_doctor(client: Client, source: str, namespace: str, now: datet
         if error.code != FORBIDDEN:
             raise
         return msgspec.structs.replace(seen, unread=(*seen.unread, Unread("the settings", str(error)))), None
+    values, unread = await list_labelled_machine_objects(client)
+    reader = ObjectReader(namespace)
+    for value in values:
+        reader.add(value, client.connection.server, lambda _: (0, 0))
+    by_name = {
+        machine_object.place.object: machine_object
+        for machine_object in (*objects.machine_objects, *reader.build_objects().machine_objects)
+    }
+    objects = msgspec.structs.replace(objects, machine_objects=tuple(by_name.values()))
+    seen = msgspec.structs.replace(seen, unread=(*seen.unread, *unread))
     return with_settings(seen, objects, client.connection.server), objects
 
 
-async def kubernetes_version(client: Client) -> str:
-    """The server's version; empty for who may not ask. Raises ApiError where it does not answer."""
+async def list_labelled_machine_objects(client: Client) -> tuple[list[Value], list[Unread]]:
+    """Return the objects of Cluster API's bootstrap and control plane providers that ask for entries, whatever their kind.
+
+    And what this person may not list. Raises ApiError where the server does not answer.
+    """
+    queries: list[Asked] = []
+    unread: list[Unread] = []
+    for group in _PROVIDER_GROUPS:
+        try:
+            version = (await client.get_json(f"/apis/{group}"))["preferredVersion"]["version"]
+            resources = (await client.get_json(f"/apis/{group}/{version}"))["resources"]
+        except NotFound:
+            continue
+        except StatusError as error:
+            if error.code != FORBIDDEN:
+                raise
+            unread.append(Unread(group, str(error)))
+            continue
+        for item in resources:
+            if "/" not in item["name"] and "list" in item["verbs"]:
+                resource = Resource(group, version, item["kind"], item["name"], True, UnstructuredObject)
+                queries.append(Asked(resource, labels=f"{LABEL}=true"))
+    answers = await read_answers(client, queries, needed=False)
+    return [value for values in answers.objects.values() for value in values], [*unread, *answers.unread]
+
+
+async def with_rights(client: Client, seen: Observed) -> Observed:
+    """Return it with what Transom's ServiceAccounts may not do, as the API server answers. Raises ApiError."""
+    from transom.cli.install_facts import read_missing_rights
+
+    reviews, why = await read_missing_rights(client, seen)
+    if why:
+        return msgspec.structs.replace(seen, unread=(*seen.unread, Unread("SubjectAccessReview", why)))
+    return msgspec.structs.replace(seen, objects={**seen.objects, "SubjectAccessReview": reviews})
+
+
+async def read_kubernetes_version(client: Client) -> str:
+    """Return the server's version; empty if access is denied. Raises ApiError if it does not answer."""
     try:
         return str((await client.get_json("/version")).get("gitVersion") or "")
     except StatusError as error:
@@ -164,18 +255,19 @@ async def kubernetes_version(client: Client) -> str:
         return ""
 
 
-async def _elsewhere(client: Client, seen: Observed) -> list[tuple[str, str, str]]:
-    """Where in other namespaces there is something of the name that the settings name, as far as this person may look."""
+async def _find_elsewhere(client: Client, seen: Observed) -> list[tuple[str, str, str]]:
+    """Return objects in other namespaces that have a name from the settings, as far as the user may list them."""
     missing = [
         (kind, name)
-        for kind, name, _ in references(seen)
-        if seen.was_read(kind) and not any((one.get("metadata") or {}).get("name") == name for one in seen.own(kind))
+        for kind, name, _ in iter_references(seen)
+        if seen.was_read(kind)
+        and not any((own_object.get("metadata") or {}).get("name") == name for own_object in seen.iter_own_objects(kind))
     ]
-    found: list[tuple[str, str, str]] = []
+    matches: list[tuple[str, str, str]] = []
     for kind, name in missing:
         plural = {"Secret": "secrets", "ConfigMap": "configmaps"}[kind]
         resource = Resource("", "v1", kind, plural, True, Metadata)
         with contextlib.suppress(StatusError):
             listing = await client.list_objects(resource, fields=f"metadata.name={name}")
-            found += [(kind, one.metadata.namespace or "", name) for one in listing.items]
-    return found
+            matches += [(kind, item.metadata.namespace or "", name) for item in listing.items]
+    return matches

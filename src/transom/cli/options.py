@@ -17,17 +17,19 @@ NAMESPACE = "transom-system"
 """Transom's own, unless a command says another one."""
 Output = Annotated[Format, typer.Option("--output", "-o", help="The output format.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Tell requests, channels and steps on stderr, with secrets masked.")
+    bool, typer.Option("--verbose", "-v", help="Log requests, SSH channels and steps to stderr, with secrets masked.")
 ]
 """Of servers and hosts; no body of a request and no value is in it."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-Username = Annotated[str, typer.Option("--username", "-u", metavar="NAME", help="The user; else what ~/.ssh/config says.")]
+Username = Annotated[str, typer.Option("--username", "-u", metavar="NAME", help="SSH user. [default: from ~/.ssh/config]")]
 Port = Annotated[
-    int | None, typer.Option("--port", "-p", min=1, max=65535, help="The port; else what ~/.ssh/config says, or 22.")
+    int | None, typer.Option("--port", "-p", min=1, max=65535, help="SSH port. [default: from ~/.ssh/config, else 22]")
 ]
-KeyFile = Annotated[Path | None, typer.Option("--key", "-i", metavar="FILE", help="A private key; else the agent and ~/.ssh.")]
-REQUIRE_HOST_KEYS_HELP = "Connect to no host whose key is not known: by spec.hostKey, or from an earlier connection."
+KeyFile = Annotated[
+    Path | None, typer.Option("--key", "-i", metavar="FILE", help="SSH private key. [default: the agent and ~/.ssh]")
+]
+REQUIRE_HOST_KEYS_HELP = "Refuse hosts with an unknown key: it must be in spec.hostKey, or known from an earlier connection."
 RequireHostKeys = Annotated[
     bool, typer.Option("--require-host-keys", envvar="TRANSOM_REQUIRE_HOST_KEYS", help=REQUIRE_HOST_KEYS_HELP)
 ]
@@ -37,8 +39,8 @@ class OptionGroup(msgspec.Struct, frozen=True):
     """A group of options: each field is one, annotated as a parameter of a command would be."""
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as typer takes it: a parameter that is a group of options becomes one parameter for each of its fields."""
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command for typer: a parameter that is a group of options becomes one parameter for each of its fields."""
     hints = typing.get_type_hints(command, include_extras=True)
     groups: dict[str, type[OptionGroup]] = {}
     parameters: list[inspect.Parameter] = []
@@ -46,23 +48,25 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         hint = hints[parameter.name]
         if isinstance(hint, type) and issubclass(hint, OptionGroup):
             groups[parameter.name] = hint
-            parameters += _parameters(hint)
+            parameters += _list_parameters(hint)
         else:
             parameters.append(
                 parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=parameter.default)
             )
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
-        made = {name: group(**{field: given.pop(field) for field in group.__struct_fields__}) for name, group in groups.items()}
-        command(**given, **made)
+    def run(**arguments: Any) -> None:
+        made = {
+            name: group(**{field: arguments.pop(field) for field in group.__struct_fields__}) for name, group in groups.items()
+        }
+        command(**arguments, **made)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
-def _parameters(group: type[OptionGroup]) -> list[inspect.Parameter]:
+def _list_parameters(group: type[OptionGroup]) -> list[inspect.Parameter]:
     hints = typing.get_type_hints(group, include_extras=True)
     kind = inspect.Parameter.KEYWORD_ONLY
     return [
@@ -82,33 +86,36 @@ def log_to_stderr(*, verbose: bool) -> None:
     logging.getLogger("asyncssh").setLevel(logging.INFO if verbose else logging.WARNING)
 
 
-def duration(flag: str, text: str) -> float:
-    """The seconds that an option says; ends the process where that is no duration."""
+def parse_duration_option(flag: str, text: str) -> float:
+    """Return the seconds of an option. Ends the process if it is not a duration."""
     try:
-        return seconds(text)
+        return parse_seconds(text)
     except ValueError as error:
         fail(f"{flag}: {error}")
 
 
-def seconds(text: str) -> float:
-    """A duration as Go writes it. Raises ValueError."""
+def parse_seconds(text: str) -> float:
+    """Parse a duration in Go's notation. Raises ValueError."""
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is no duration; for example 30m or 1h30m")
+        raise ValueError(f"{text!r} is not a duration: use for example 30m or 1h30m")
     total = sum(float(number) * _UNITS[unit] for number, unit in parts)
     if total < 1:
         raise ValueError(f"{text!r} is less than a second")
     return total
 
 
-def server_option(flag: str, text: str, *, short: str | None = None, **more: Any) -> Any:
-    """An option of a server, with its help `text` and a `short` form; `TRANSOM_<FLAG>` of the environment gives it, too."""
+def create_server_option(flag: str, text: str, *, short: str | None = None, **more: Any) -> Any:
+    """Create an option of a server, with its help `text` and a `short` form.
+
+    `TRANSOM_<FLAG>` of the environment also sets it.
+    """
     name = flag.partition("/")[0].strip("-").replace("-", "_").upper()
     return typer.Option(flag, *([short] if short else []), envvar=f"TRANSOM_{name}", help=text, **more)
 
 
 LocalMetrics = Annotated[
-    bool, server_option("--local-metrics", "Answer /metrics on the loopback address alone: to a proxy in the same pod.")
+    bool, create_server_option("--local-metrics", "Serve /metrics only on the loopback address, for a proxy in the same pod.")
 ]
 
 
@@ -121,3 +128,4 @@ def configure_logs(form: str, level: str) -> None:
     if level not in logs.LEVELS:
         fail(f"--log-level: {level!r} is none of {', '.join(logs.LEVELS)}")
     logs.configure("json" if form == "json" else "console", level)
+    logs.log_start()

@@ -1,7 +1,7 @@
-"""How commands speak: data to stdout as text, JSON or YAML; progress and errors to stderr; files that may hold secrets.
+"""How commands speak: data to stdout as text, JSON or YAML; progress and errors to stderr.
 
-Nothing else in this package writes to either, but `transom.cli.terminal` for tables: what a host or a server said reaches a
-terminal without its control characters.
+Nothing else in this package writes to either, but `transom.cli.messages`, and `transom.cli.terminal` for tables: what a host
+or a server said reaches a terminal without its control characters.
 """
 
 import enum
@@ -19,7 +19,9 @@ from typing import Any, Final, NoReturn, TextIO, TypeVar
 
 import msgspec
 
-from transom.shown import shown, spelled
+from transom.cli.messages import tell
+from transom.cli.stopping import note_reported, protect_output, signal_name
+from transom.common.escaping import escape, escape_with
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _T = TypeVar("_T", bound=msgspec.Struct)
@@ -41,6 +43,7 @@ class ExitCode(enum.IntEnum):
     INVALID = 2
     NOT_READ = 3
     INTERRUPTED = 130
+    """By Ctrl-C. `transom.cli.stopping` makes 143 of it where the signal was SIGTERM, and 129 where it was SIGHUP."""
 
 
 class _Unread(io.FileIO):
@@ -54,13 +57,17 @@ class _Unread(io.FileIO):
 
 
 def open_streams() -> None:
-    """Make stdout and stderr fit to be written to, whoever started the program and however.
+    """Make stdout and stderr writable, however the program was started.
 
-    One that is closed (`>&-`) leads nowhere. What stderr does not take is no reason to leave hosts half way, nor to keep the
-    report back.
+    One that is closed (`>&-`) leads nowhere. A failed write to stderr must not leave hosts half configured, nor keep the
+    report back. With PYTHONUNBUFFERED, what a signal interrupts would be lost from there on: Python does not write the rest of
+    what it has given to a raw file.
     """
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # as long as the process
+    elif isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stdout.buffer, io.RawIOBase):
+        whole = io.BufferedWriter(sys.stdout.buffer)
+        sys.stdout = io.TextIOWrapper(whole, sys.stdout.encoding, sys.stdout.errors, line_buffering=True)
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
     elif isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:
@@ -69,43 +76,41 @@ def open_streams() -> None:
 
 
 def print_data(data: Any, output: Format) -> None:
-    """Write `data` (structs, dicts, lists) to stdout as JSON or YAML: each text as it is, escaped as they do."""
+    """Write `data` (structs, dicts, lists) to stdout as JSON or YAML, with their escapes only."""
     plain = msgspec.to_builtins(data)
-    if output is Format.YAML:
-        import yaml
+    with protect_output():
+        if output is Format.YAML:
+            import yaml
 
-        # YAML has no way to write half a character
-        whole = _mapped(plain, lambda text: _SURROGATE.sub(lambda half: shown(half[0]), text))
-        yaml.dump(whole, sys.stdout, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=110)
-    else:
-        encoded = json.dumps(plain, indent=2, ensure_ascii=False)
-        sys.stdout.write(spelled(encoded, lambda one: json.dumps(one)[1:-1], keep="\n") + "\n")
+            # YAML has no way to write half a character
+            whole = _map_strings(plain, lambda text: _SURROGATE.sub(lambda half: escape(half[0]), text))
+            yaml.dump(whole, sys.stdout, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=110)
+        else:
+            encoded = json.dumps(plain, indent=2, ensure_ascii=False)
+            sys.stdout.write(escape_with(encoded, lambda item: json.dumps(item)[1:-1], keep="\n") + "\n")
+        sys.stdout.flush()
 
 
 def print_document(text: str) -> None:
-    """Write a document to stdout as it is: YAML, a script."""
-    sys.stdout.write(text)
+    """Write a document to stdout unchanged: YAML, a script."""
+    with protect_output():
+        sys.stdout.write(text)
 
 
 def print_lines(*lines: str) -> None:
-    """Write lines for people to stdout: no text of others makes two of one."""
-    sys.stdout.write("".join(shown(line, keep="\t") + "\n" for line in lines))
+    """Write lines for people to stdout; line breaks in values are replaced."""
+    sys.stdout.write("".join(escape(line, keep="\t") + "\n" for line in lines))
 
 
-def tell(line: str) -> None:
-    """Write one line for people to stderr."""
-    sys.stderr.write(shown(line, keep="\t") + "\n")
-
-
-def broken(line: str, columns: int | None) -> list[str]:
-    """The line as lines that break between words; as it is without `columns`. A word that is wider than a line stays whole."""
+def wrap_line(line: str, columns: int | None) -> list[str]:
+    """Break the line between words; without `columns`, return it unchanged. Words wider than a line stay whole."""
     if columns is None or len(line) < columns:
         return [line]
     return textwrap.wrap(line, max(columns - 1, 20), subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
-def columns_of(out: TextIO) -> int | None:
-    """The width of a terminal; None of a file or a pipe, where a line is as long as it is."""
+def get_columns(out: TextIO) -> int | None:
+    """Return the width of a terminal; None for a file or a pipe, where lines are not broken."""
     return shutil.get_terminal_size().columns if out.isatty() else None
 
 
@@ -116,62 +121,53 @@ def fail(message: str, code: ExitCode = ExitCode.INVALID) -> NoReturn:
 
 
 @contextmanager
-def saying_on_ctrl_c(sentence: str) -> Iterator[None]:
-    """A Ctrl-C in the block ends the program with a sentence."""
+def report_stop(when: str) -> Iterator[None]:
+    """End the program with a sentence where a signal stops the block: `stopped by Ctrl-C`, and `when`."""
     try:
         yield
     except KeyboardInterrupt:
-        fail(sentence, ExitCode.INTERRUPTED)
+        note_reported()
+        fail(f"stopped by {signal_name()} {when}", ExitCode.INTERRUPTED)
 
 
-def for_people(data: Any) -> Any:
-    """Data as `print_data` takes it, each text in it as it is shown: what a table is made of."""
-    return _mapped(msgspec.to_builtins(data), shown)
+def sanitize(data: Any) -> Any:
+    """Escape each string of data for display as `print_data` does: the input of a table."""
+    return _map_strings(msgspec.to_builtins(data), escape)
 
 
-def struct_for_people(data: _T) -> _T:
-    """The same for a struct of plain values."""
-    return msgspec.convert(for_people(data), type(data))
+def sanitize_struct(data: _T) -> _T:
+    """Sanitize the strings of a struct of plain values."""
+    return msgspec.convert(sanitize(data), type(data))
 
 
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {_mapped(key, change): _mapped(present, change) for key, present in value.items()}
+        return {_map_strings(key, change): _map_strings(present, change) for key, present in value.items()}
     if isinstance(value, list | tuple):
-        return [_mapped(present, change) for present in value]
+        return [_map_strings(present, change) for present in value]
     return value
 
 
-def yaml_stream(items: Iterable[Mapping[str, Any]]) -> str:
-    """Objects as YAML documents; a text of several lines stands in a block."""
+def to_yaml_stream(items: Iterable[Mapping[str, Any]]) -> str:
+    """Return objects as YAML documents; strings of several lines are blocks."""
     import yaml
 
     class ManifestDumper(yaml.CSafeDumper):
         pass
 
-    def text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
+    def represent_string(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
-    ManifestDumper.add_representer(str, text)
+    ManifestDumper.add_representer(str, represent_string)
     options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 1 << 20}
     return "".join("---\n" + yaml.dump(item, Dumper=ManifestDumper, **options) for item in items)
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Readable by the owner alone, from the first byte on; a file that was there is replaced."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)
-    with naming(path), os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-    part.replace(path)
-
-
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """An OSError of the block names `path` where it names nothing, as that of a full disk does not."""
+def add_file_name(path: Path) -> Iterator[None]:
+    """Add `path` to an OSError of the block that names no file, such as that of a full disk."""
     try:
         yield
     except OSError as error:

@@ -9,43 +9,50 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from transom import __version__
-from transom.cli.examples import epilog
-from transom.cli.output import ExitCode, fail, open_streams, print_lines, saying_on_ctrl_c
+from transom.cli.examples import build_epilog
+from transom.cli.home import settle_home
+from transom.cli.output import ExitCode, fail, open_streams, print_lines, report_stop
+from transom.common.revision import describe_version
 
 COMMANDS: Final = {
-    "demo": ("transom.cli.demo", "demo"),
-    "init": ("transom.cli.init", "init"),
-    "simulate": ("transom.cli.simulate", "simulate"),
-    "apply": ("transom.cli.apply", "apply"),
-    "diff": ("transom.cli.apply", "diff"),
-    "rollback": ("transom.cli.rollback", "rollback"),
-    "adopt": ("transom.cli.adopt", "adopt"),
-    "status": ("transom.cli.status", "status"),
-    "doctor": ("transom.cli.doctor", "doctor"),
-    "facts": ("transom.cli.facts", "facts"),
-    "validate": ("transom.cli.validate", "validate"),
-    "render": ("transom.cli.render", "render"),
-    "manifests": ("transom.cli.manifests", "manifests"),
-    "uninstall": ("transom.cli.uninstall", "uninstall"),
-    "userdata": ("transom.cli.userdata", "userdata"),
-    "run": ("transom.cli.run", "run"),
-    "webhook": ("transom.cli.webhook", "webhook"),
-    "version": ("transom.cli.about", "version"),
-    "completion": ("transom.cli.about", "completion"),
-    "help": ("transom.cli.about", "help_of"),
-    "capi": ("transom.cli.capi", "capi"),
-    "trust": ("transom.cli.trust", "trust"),
-    "no-proxy": ("transom.cli.no_proxy", "no_proxy"),
-    "pods": ("transom.cli.pods", "pods"),
-    "payload": ("transom.cli.payload", "payload"),
-    "verify": ("transom.cli.verify", "verify"),
+    "demo": ("transom.cli.commands.demo", "demo"),
+    "init": ("transom.cli.commands.init", "init"),
+    "simulate": ("transom.cli.commands.simulate", "simulate"),
+    "apply": ("transom.cli.commands.apply", "apply"),
+    "diff": ("transom.cli.commands.apply", "diff"),
+    "rollback": ("transom.cli.commands.rollback", "rollback"),
+    "adopt": ("transom.cli.commands.adopt", "adopt"),
+    "status": ("transom.cli.commands.status", "status"),
+    "doctor": ("transom.cli.commands.doctor", "doctor"),
+    "check": ("transom.cli.commands.check", "check"),
+    "pause": ("transom.cli.commands.pause", "pause"),
+    "resume": ("transom.cli.commands.resume", "resume"),
+    "restart": ("transom.cli.commands.restart", "restart"),
+    "reconcile": ("transom.cli.commands.reconcile", "reconcile"),
+    "forget": ("transom.cli.commands.forget", "forget"),
+    "facts": ("transom.cli.commands.facts", "facts"),
+    "validate": ("transom.cli.commands.validate", "validate"),
+    "render": ("transom.cli.commands.render", "render"),
+    "manifests": ("transom.cli.commands.manifests", "manifests"),
+    "uninstall": ("transom.cli.commands.uninstall", "uninstall"),
+    "userdata": ("transom.cli.commands.userdata", "userdata"),
+    "run": ("transom.cli.commands.run", "run"),
+    "webhook": ("transom.cli.commands.webhook", "webhook"),
+    "version": ("transom.cli.commands.about", "version"),
+    "completion": ("transom.cli.commands.about", "completion"),
+    "help": ("transom.cli.commands.about", "show_help"),
+    "capi": ("transom.cli.commands.capi", "capi"),
+    "trust": ("transom.cli.commands.trust", "trust"),
+    "no-proxy": ("transom.cli.commands.no_proxy", "no_proxy"),
+    "pods": ("transom.cli.commands.pods", "pods"),
+    "payload": ("transom.cli.commands.payload", "payload"),
+    "verify": ("transom.cli.commands.verify", "verify"),
 }
 """The module of each, and its function or group there. To import all of them takes longer than most of them do."""
 
 
-def program(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
-    """The program with these commands."""
+def build_program(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
+    """Build the program with these commands."""
     made = typer.Typer(
         name="transom",
         help="Egress proxy settings and trusted CAs for clusters with Windows worker nodes.",
@@ -57,38 +64,44 @@ def program(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
     made.callback()(main)
     for name in names:
         module, attribute = COMMANDS[name]
-        found = getattr(importlib.import_module(module), attribute)
-        if isinstance(found, typer.Typer):
-            made.add_typer(found, name=name)
+        command_object = getattr(importlib.import_module(module), attribute)
+        if isinstance(command_object, typer.Typer):
+            made.add_typer(command_object, name=name)
         else:
-            made.command(name, epilog=epilog(name))(found)
+            made.command(name, epilog=build_epilog(name))(command_object)
     return made
 
 
 @cache
-def command(called: str | None = None) -> Callable[..., Any]:
-    """The program as it is called, made once in a process, with the command of that name alone where there is one."""
-    return typer.main.get_command(program([called]) if called in COMMANDS else program())
+def get_program(called: str | None = None) -> Callable[..., Any]:
+    """Return the program, built once per process, with only the named command if there is one."""
+    made = typer.main.get_command(build_program([called]) if called in COMMANDS else build_program())
+    for option in made.params:
+        # `transom completion` is the documented way
+        if option.name in ("install_completion", "show_completion") and isinstance(option, typer.core.TyperOption):
+            option.hidden = True
+    return made
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        print_lines(f"transom {__version__}")
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
+        print_lines(f"transom {describe_version()}")
         raise typer.Exit
 
 
 def main(
-    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    _: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
     """Egress proxy settings and trusted CAs for clusters with Windows worker nodes."""
 
 
 def run() -> None:
-    """The entry point of the program. What cannot be read or written ends it with a sentence and exit code 1."""
+    """Run the program. An I/O error ends it with a message and exit code 1."""
     open_streams()
+    settle_home()
     try:
-        with saying_on_ctrl_c("stopped before anything was done"):
-            made = command(next(iter(sys.argv[1:]), None))
+        with report_stop("before anything was done"):
+            made = get_program(next(iter(sys.argv[1:]), None))
         try:
             made()
         finally:

@@ -1,27 +1,31 @@
 """Hosts brought to their settings as `apply` does it: the readiness endpoints first, then a canary, a tenth, and all."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Final
 
-from transom.apply import STOPPED, HostReport, Report
-from transom.apply.roll_out import change_of, roll_out, side_by_side
-from transom.apply.target import Target, Work, moving, passing, report_of, reporting
+from transom.apply.host_pass import HostPass, PassObserver
+from transom.apply.report import STOPPED, HostReport, Report, build_host_report
+from transom.apply.roll_out import roll_out, run_concurrently
+from transom.apply.target import Target
 from transom.cli.hosts import HostOptions
 from transom.cli.last_known import Command, LastKnown
 from transom.cli.progress import Progress
-from transom.cli.state import PassedFiles, directory, host_keys, settings
-from transom.controllers.egress.status import readiness
+from transom.cli.state import PassedFiles, build_settings, create_directory, open_host_keys
+from transom.cli.stopping import describe_stop
+from transom.controllers.egress.status import build_readiness
 from transom.hosts.errors import Fault
-from transom.hosts.passes import Admit, PassResult
-from transom.readiness import failures, probe
+from transom.hosts.passes.base_pass import PassResult
+from transom.http.readiness import has_failures, probe
+from transom.rollout.fingerprint import compute_settings_key
+from transom.rollout.state import Stage
 from transom.windows.ledger import Manager
-from transom.windows.nodes.rollout import Stage
 
 _SAID: Final[dict[Stage, str]] = {
-    "tenth": "the first host is healthy: a tenth of the hosts follows",
-    "all": "all the others follow",
+    "tenth": "the first host is healthy: a tenth of the hosts is next",
+    "all": "all other hosts are next",
     "halted": "the rollout stopped: no further host is changed",
 }
 _AWAITED: Final[dict[Stage, str]] = {
@@ -30,129 +34,149 @@ _AWAITED: Final[dict[Stage, str]] = {
 }
 
 
+class SettingsRecorder(PassObserver):
+    """Records the settings that hosts are healthy with, for `transom rollback`. A host does not fail if that fails."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._passed = progress, PassedFiles(create_directory())
+
+    def on_end(self, target: Target, result: PassResult | None) -> None:
+        """Record what a pass has proved."""
+        if result is None:
+            return
+        try:
+            self._passed.note(target, result)
+        except OSError as error:
+            place = error.filename or create_directory()
+            self._progress.warn(f"{place}: {error.strerror}: `transom rollback` will not know these settings")
+
+
 async def carry_out(targets: list[Target], options: HostOptions, manager: Manager, *, all_at_once: bool) -> Report:
     """Change the hosts that differ, each when it is its turn."""
-    made, known = settings(options.timeouts, manager), host_keys(required=options.require_host_keys)
-    work = moving(passing(known, made), known, made)
+    host_pass = _build_pass(options, manager, migrate_keys=True)
     with Progress(len(targets), "done") as progress:
+        changing = replace(host_pass, observers=(progress, SettingsRecorder(progress)))
+        comparing = replace(host_pass, observers=(progress,), dry_run=True)
         collected = CollectedReports(targets, progress, "apply")
         async with collected:
-            waits = await _held_back(targets)
-            free = [target for target in targets if change_of(target.egress) not in waits]
-            waiting = [target for target in targets if change_of(target.egress) in waits]
+            waits = await _find_held_back(targets)
+            free = [target for target in targets if compute_settings_key(target.egress) not in waits]
+            waiting = [target for target in targets if compute_settings_key(target.egress) in waits]
 
-            def told(stage: Stage) -> None:
+            def print_stage(stage: Stage) -> None:
                 if len(free) > 1 and not all_at_once:
-                    progress.wait_for(_AWAITED.get(stage, ""))
+                    progress.set_wait_reason(_AWAITED.get(stage, ""))
                     if stage in _SAID:
-                        progress.say(_SAID[stage])
+                        progress.print_line(_SAID[stage])
 
-            watched = progress.watching(_remembering(work, progress))
-            async for target, report in roll_out(free, watched, at_once=options.workers, all_at_once=all_at_once, told=told):
+            reports = roll_out(free, changing.run, at_once=options.workers, all_at_once=all_at_once, report_stage=print_stage)
+            async for target, report in reports:
                 collected.add(target, report)
-            async for target, report in side_by_side(
-                waiting, _comparing(options, manager, progress), options.workers, otherwise=_faulty
-            ):
-                said = report.skip(waits[change_of(target.egress)]) if report.result == "changed" else report
-                collected.add(target, said)
+            comparisons = run_concurrently(waiting, comparing.report, options.workers, otherwise=_build_fault_report)
+            async for target, report in comparisons:
+                skipped = report.skip(waits[compute_settings_key(target.egress)]) if report.result == "changed" else report
+                collected.add(target, skipped)
     return collected.report
 
 
 async def put_back(targets: list[Target], options: HostOptions, manager: Manager) -> Report:
     """Change the hosts, without one waiting for another: those that are not healthy must not."""
-    work = passing(host_keys(required=options.require_host_keys), settings(options.timeouts, manager))
+    host_pass = _build_pass(options, manager)
     with Progress(len(targets), "rolled back") as progress:
+        observed = replace(host_pass, observers=(progress,))
         collected = CollectedReports(targets, progress, "rollback")
         async with collected:
-            async for target, report in roll_out(targets, progress.watching(work), at_once=options.workers, all_at_once=True):
+            async for target, report in roll_out(targets, observed.run, at_once=options.workers, all_at_once=True):
                 collected.add(target, report)
     return collected.report
 
 
 async def compare(targets: list[Target], options: HostOptions, manager: Manager) -> Report:
-    """What would be changed."""
+    """Return a report of what would be changed."""
+    host_pass = _build_pass(options, manager, dry_run=True, migrate_keys=True)
     with Progress(len(targets), "compared") as progress:
+        observed = replace(host_pass, observers=(progress,))
         collected = CollectedReports(targets, progress, "diff")
         async with collected:
-            async for target, report in side_by_side(
-                targets, _comparing(options, manager, progress), options.workers, otherwise=_faulty
-            ):
+            comparisons = run_concurrently(targets, observed.report, options.workers, otherwise=_build_fault_report)
+            async for target, report in comparisons:
                 collected.add(target, report)
     return collected.report
 
 
+def _build_pass(options: HostOptions, manager: Manager, *, dry_run: bool = False, migrate_keys: bool = False) -> HostPass:
+    """Return the passes of this person's command."""
+    pass_settings, known_hosts = build_settings(options.timeouts, manager), open_host_keys(required=options.require_host_keys)
+    return HostPass(known_hosts, pass_settings, dry_run=dry_run, migrate_keys=migrate_keys)
+
+
 class CollectedReports:
-    """The reports of hosts as they come. A Ctrl-C in the block ends it; hosts without a report by then were not reached."""
+    """The reports of hosts as they come. A signal in the block ends it; hosts without a report by then were not reached."""
 
     def __init__(self, targets: Sequence[Target], progress: Progress, command: Command) -> None:
         self._targets, self._progress, self._command = targets, progress, command
-        self._kept = LastKnown(directory())
+        self._kept = LastKnown(create_directory())
         self._found: dict[str, HostReport] = {}
         self._stopped = False
+        self._described = describe_stop(progress.build_stop_plan, self._cut)
 
     async def __aenter__(self) -> None:
-        return
+        self._described.__enter__()
 
     async def __aexit__(self, kind: type[BaseException] | None, _e: BaseException | None, _tb: TracebackType | None) -> bool:
+        self._described.__exit__(None, None, None)
         self._stopped = kind is not None and issubclass(kind, asyncio.CancelledError)
         return self._stopped
+
+    def _cut(self) -> Report:
+        """All hosts at this moment, in which everything is left."""
+        self._progress.hide()
+        for target in self._targets:
+            if target.instance.place.object not in self._found:
+                self.add(target, self._progress.build_cut_report(build_host_report(target, PassResult())))
+        self._stopped = True
+        return self.report
 
     def add(self, target: Target, report: HostReport) -> None:
         """One host more."""
         self._found[target.instance.place.object] = report
-        self._progress.done(report)
-        if report.error == STOPPED:
+        self._progress.end_host(report)
+        if report.is_stopped:
+            # what is known of it is from before
             return
         try:
             self._kept.note(target, report, self._command)
         except OSError as error:
-            self._progress.warn(f"{error.filename or directory()}: {error.strerror}: `transom status -f` will not know of it")
+            self._progress.warn(
+                f"{error.filename or create_directory()}: {error.strerror}: `transom status -f` will not know of it"
+            )
 
     @property
     def report(self) -> Report:
         """All hosts, in the order of the targets."""
         hosts = (
-            self._found.get(target.instance.place.object) or report_of(target, PassResult()).skip(STOPPED)
+            self._found.get(target.instance.place.object) or build_host_report(target, PassResult()).skip(STOPPED)
             for target in self._targets
         )
         return Report(tuple(hosts), self._stopped)
 
 
-def _remembering(work: Work, progress: Progress) -> Work:
-    """The same passes; what hosts are healthy with is kept for `transom rollback`. No host fails for want of that."""
-    passed = PassedFiles(directory())
-
-    async def remembered(target: Target, admit: Admit) -> PassResult:
-        found = await work(target, admit)
-        try:
-            passed.note(target, found)
-        except OSError as error:
-            progress.warn(f"{error.filename or directory()}: {error.strerror}: `transom rollback` will not know these settings")
-        return found
-
-    return remembered
+def _build_fault_report(target: Target, error: Fault) -> HostReport:
+    return build_host_report(target, PassResult(error=error), dry_run=True)
 
 
-def _comparing(options: HostOptions, manager: Manager, progress: Progress) -> Callable[[Target], Awaitable[HostReport]]:
-    made, known = settings(options.timeouts, manager), host_keys(required=options.require_host_keys)
-    work = moving(passing(known, made, dry_run=True), known, made, dry_run=True)
-    return reporting(progress.watching(work), dry_run=True)
-
-
-def _faulty(target: Target, error: Fault) -> HostReport:
-    return report_of(target, PassResult(error=error), dry_run=True)
-
-
-async def _held_back(targets: list[Target]) -> dict[Hashable, str]:
-    """Why the change of some settings must wait: their endpoints do not answer through them."""
-    found: dict[Hashable, str] = {}
+async def _find_held_back(targets: list[Target]) -> dict[Hashable, str]:
+    """Return why the change of some settings must wait: their endpoints do not answer through them."""
+    reasons: dict[Hashable, str] = {}
     gated = {
-        change_of(one.egress): one.egress
-        for one in targets
-        if one.egress.readiness_endpoints and one.egress.readiness_policy == "Gate"
+        compute_settings_key(target.egress): target.egress
+        for target in targets
+        if target.egress.readiness_endpoints and target.egress.readiness_policy == "Gate"
     }
     for change, egress in gated.items():
         answers = await probe(egress)
-        if failures(answers):
-            found[change] = f"not changed: {readiness(answers).message} (readinessPolicy: Report changes it all the same)"
-    return found
+        if has_failures(answers):
+            reasons[change] = (
+                f"not changed: {build_readiness(answers).message} (readinessPolicy: Report changes it all the same)"
+            )
+    return reasons

@@ -19,24 +19,30 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from transom.apply.kept_settings import KeptSettings, decoded, encoded
-from transom.apply.roll_out import change_of, result_of
+from transom.apply.kept_settings import KeptSettings, decode, encode
+from transom.apply.roll_out import judge_result
 from transom.apply.target import Target
-from transom.cli.output import ExitCode, fail, naming
+from transom.cli.home import explain_unknown_home, is_home_known
+from transom.cli.output import ExitCode, add_file_name, fail
+from transom.common.regular_files import read_regular_file
 from transom.hosts import owner
-from transom.hosts.passes import PassResult, PassSettings
-from transom.hosts.ssh import Timeouts
+from transom.hosts.passes.base_pass import PassResult, PassSettings
+from transom.hosts.scripts.host_scripts import Patience
 from transom.hosts.ssh.known_hosts import KnownHostsFile
+from transom.hosts.ssh.ssh_client import Timeouts
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
+from transom.rollout.fingerprint import compute_settings_key
 from transom.windows.host.queries import LEDGER
 from transom.windows.ledger import Manager
 
 _KEPT: Final = 2
 
 
-def directory() -> Path:
+def create_directory() -> Path:
     """Transom's state directory (XDG Base Directory Specification), made where it is missing; without it the command ends."""
+    if not (is_home_known() or os.environ.get("XDG_STATE_HOME")):
+        fail(f"{explain_unknown_home()}: set HOME, or XDG_STATE_HOME, the directory for what Transom keeps", ExitCode.NOT_DONE)
     path = platformdirs.user_state_path("transom")
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -47,16 +53,28 @@ def directory() -> Path:
     return path
 
 
-def host_keys(*, required: bool = False) -> KnownHostsFile:
+def open_host_keys(*, required: bool = False) -> KnownHostsFile:
     """Host keys that were trusted on first use; with `required` there is none such."""
-    return KnownHostsFile(directory() / "known_hosts", required=required)
+    return KnownHostsFile(create_directory() / "known_hosts", required=required)
 
 
-def settings(timeouts: Timeouts, manager: Manager = Manager()) -> PassSettings:  # noqa: B008  # frozen
-    """Passes made by this person on this machine; two commands of theirs do not work on one host at once."""
-    with naming(directory()):
-        person = msgspec.structs.replace(owner.person(directory()), manager=manager.name)
-    return PassSettings(person, claims=directory(), timeouts=timeouts, adopts=manager.adopts)
+def build_settings(
+    timeouts: Timeouts,
+    manager: Manager = Manager(),  # noqa: B008  # frozen
+    *,
+    clears_when_stopped: bool = True,
+) -> PassSettings:
+    """Build the settings of passes by this user on this machine: two commands never work on one host at once."""
+    with add_file_name(create_directory()):
+        person = msgspec.structs.replace(owner.build_person_owner(create_directory()), manager=manager.name)
+    return PassSettings(
+        person,
+        claims=create_directory(),
+        timeouts=timeouts,
+        patience=Patience.from_seconds(timeouts.service),
+        adopts=manager.adopts,
+        clears_when_stopped=clears_when_stopped,
+    )
 
 
 class PassedFiles:
@@ -65,61 +83,64 @@ class PassedFiles:
     def __init__(self, directory: Path) -> None:
         self._directory = directory / "passed"
 
-    def of(self, target: Target) -> list[Egress]:
+    def read(self, target: Target) -> list[Egress]:
         """Those of a host; none where it was never worked on from here, or with another key or version. Raises OSError."""
-        seals = [_sealed_by(target, key) for key in (target.key, *target.previous) if key is not None]
+        seals = [_create_cipher(target, key) for key in (target.key, *target.previous) if key is not None]
         if not seals:
             return []
         try:
-            data = MultiFernet(seals).decrypt(self._file(target).read_bytes())
-            present = decoded(data)
+            data = MultiFernet(seals).decrypt(read_regular_file(self._get_file(target)))
+            present = decode(data)
         except (FileNotFoundError, InvalidToken, msgspec.ValidationError):
             return []
-        return [kept.egress() for kept in present]
+        return [kept.to_egress() for kept in present]
 
-    def note(self, target: Target, found: PassResult) -> None:
+    def note(self, target: Target, result: PassResult) -> None:
         """Keep what a pass has proved: that the host is healthy with its settings, or had none before. Raises OSError."""
         if target.key is None:
             return
         # what an earlier key sealed is sealed anew
-        present = self.of(msgspec.structs.replace(target, previous=()))
-        known = list(present or self.of(target))
-        if not known and found.before is not None and found.before.registry.key(LEDGER) is None:
+        present = self.read(msgspec.structs.replace(target, previous=()))
+        known = list(present or self.read(target))
+        if not known and result.before is not None and result.before.registry.find_key(LEDGER) is None:
             known = [Egress(windows=target.egress.windows)]
-        settled = found.plan is not None and not found.plan and found.error is None
-        if settled or result_of(target.egress, found) == "passed":
-            same = change_of(target.egress)
+        settled = result.plan is not None and not result.plan and result.error is None
+        if settled or judge_result(target.egress, result) == "passed":
+            same = compute_settings_key(target.egress)
             # a host that had none is put back to none
-            known = [msgspec.structs.replace(target.egress, missing=False), *(one for one in known if change_of(one) != same)][
-                :_KEPT
-            ]
-        if list(map(change_of, known)) != list(map(change_of, present)):
-            self._write(target, known, _sealed_by(target, target.key))
+            known = [
+                msgspec.structs.replace(target.egress, missing=False),
+                *(item for item in known if compute_settings_key(item) != same),
+            ][:_KEPT]
+        if list(map(compute_settings_key, known)) != list(map(compute_settings_key, present)):
+            self._write(target, known, _create_cipher(target, target.key))
 
-    def before(self, target: Target) -> Egress | None:
-        """The newest that are not those which the host should have now."""
-        return next((one for one in self.of(target) if change_of(one) != change_of(target.egress)), None)
+    def find_previous(self, target: Target) -> Egress | None:
+        """Return the newest settings that differ from those the host should have now."""
+        return next(
+            (item for item in self.read(target) if compute_settings_key(item) != compute_settings_key(target.egress)), None
+        )
 
-    def _file(self, target: Target) -> Path:
-        return self._directory / hashlib.sha256(place_of(target)).hexdigest()[:16]
+    def _get_file(self, target: Target) -> Path:
+        return self._directory / hashlib.sha256(get_place(target)).hexdigest()[:16]
 
     def _write(self, target: Target, known: list[Egress], seal: Fernet) -> None:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        kept = [KeptSettings.of(one) for one in known]
-        file = self._file(target)
+        kept = [KeptSettings.from_egress(item) for item in known]
+        file = self._get_file(target)
         part = file.with_suffix(f".{os.getpid()}")
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-            out.write(seal.encrypt(encoded(kept)))
+            out.write(seal.encrypt(encode(kept)))
         part.replace(file)
 
 
-def _sealed_by(target: Target, key: Secret) -> Fernet:
-    """What a host's settings are sealed with: a key by HKDF (RFC 5869) of its SSH key."""
-    derivation = HKDF(SHA256(), 32, salt=place_of(target), info=b"transom: settings that passed")
+def _create_cipher(target: Target, key: Secret) -> Fernet:
+    """Create the cipher for a host's settings: a key by HKDF (RFC 5869) from its SSH key."""
+    derivation = HKDF(SHA256(), 32, salt=get_place(target), info=b"transom: settings that passed")
     return Fernet(base64.urlsafe_b64encode(derivation.derive(key.reveal().encode())))
 
 
-def place_of(target: Target) -> bytes:
-    """What a host is known by here: address and port."""
+def get_place(target: Target) -> bytes:
+    """Return the address and port by which this machine knows a host."""
     spec = target.instance.spec
     return f"{spec.address.casefold()} {spec.port}".encode()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from transom.shown import shown
+from transom.common.escaping import escape
 
 _FILE_WIDTH = 160
 
@@ -20,6 +20,6 @@ class Terminal(Console):
         super().__init__(stderr=stderr, width=width, highlight=False, emoji=False, markup=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """As rich does; of the texts, what a terminal would obey is in letters. Its own colours and movements are no texts."""
+        """Render as rich does, with control characters of texts escaped. Rich's own colours and movements are not escaped."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(shown(segment.text, keep="\n"), segment.style)
+            yield segment if segment.control else Segment(escape(segment.text, keep="\n"), segment.style)

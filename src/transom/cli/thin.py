@@ -4,27 +4,36 @@ from typing import Any, ClassVar, Final, Self
 
 import msgspec
 
-from transom.diagnosis.reading import sealed_config_map
-from transom.kube.objects import ObjectMeta, OwnerReference, Projected, Whole
+from transom.diagnosis.reading import seal_config_map
+from transom.kube.objects import ObjectMeta, OwnerReference, Projected, UnstructuredObject
 from transom.kube.resources import Resource
-from transom.pods import MIRROR
+from transom.pods.decision import EXCLUDE_CONTAINERS, INJECT_PROXY, KYVERNO
+from transom.pods.pod_types import MIRROR
 
 
-class _Mirror(msgspec.Struct, frozen=True, omit_defaults=True):
+class _Annotations(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Those by which the admission server decides."""
+
     mirror: str | None = msgspec.field(default=None, name=MIRROR)
+    inject_proxy: str | None = msgspec.field(default=None, name=INJECT_PROXY)
+    kyverno: str | None = msgspec.field(default=None, name=KYVERNO)
+    exclude_containers: str | None = msgspec.field(default=None, name=EXCLUDE_CONTAINERS)
 
 
 class _Meta(Projected, frozen=True):
     name: str = ""
     namespace: str | None = None
     labels: dict[str, str] | None = None
-    annotations: _Mirror | None = None
+    annotations: _Annotations | None = None
     owner_references: list[OwnerReference] | None = None
 
 
 class _Container(Projected, frozen=True):
     name: str = ""
+    env: Any = None
     env_from: Any = None
+    command: Any = None
+    args: Any = None
     security_context: Any = None
 
 
@@ -34,6 +43,9 @@ class _PodSpec(Projected, frozen=True):
     affinity: Any = None
     tolerations: Any = None
     os: Any = None
+    host_network: bool | None = None
+    priority_class_name: str | None = None
+    runtime_class_name: str | None = None
     security_context: Any = None
     containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
@@ -98,20 +110,34 @@ class _Node(Projected, frozen=True):
     status: _NodeStatus | None = None
 
 
+class _NamespaceMeta(Projected, frozen=True):
+    name: str = ""
+    labels: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+
+
 class _Namespace(Projected, frozen=True):
+    metadata: _NamespaceMeta = _NamespaceMeta()
+
+
+class _Service(Projected, frozen=True):
     metadata: _Meta = _Meta()
 
 
-class _Thin(Whole, frozen=True):
+class _Thin(UnstructuredObject, frozen=True):
     """An object of which `kept` is read."""
 
     kept: ClassVar[Any] = _Namespace
 
     @classmethod
     def from_json(cls, data: bytes | msgspec.Raw) -> Self:
-        """Raises msgspec.ValidationError."""
+        """Parse JSON. Raises msgspec.ValidationError."""
         value = msgspec.to_builtins(msgspec.json.decode(data, type=cls.kept))
         return cls(msgspec.convert(value.get("metadata") or {}, ObjectMeta), value)
+
+
+class _ThinService(_Thin, frozen=True):
+    kept = _Service
 
 
 class _ThinPod(_Thin, frozen=True):
@@ -126,17 +152,18 @@ class _ThinDaemonSet(_Thin, frozen=True):
     kept = _DaemonSet
 
 
-class _ThinConfigMap(Whole, frozen=True):
-    """Of a text of 200 kB it is enough to know that it has no password."""
+class _ThinConfigMap(UnstructuredObject, frozen=True):
+    """A ConfigMap without its data: of a value of 200 kB it is enough to know that it has no password."""
 
     @classmethod
     def from_json(cls, data: bytes | msgspec.Raw) -> Self:
-        """Raises msgspec.ValidationError."""
-        whole = Whole.from_json(data)
-        return cls(whole.metadata, sealed_config_map(whole.value))
+        """Raise msgspec.ValidationError."""
+        whole = UnstructuredObject.from_json(data)
+        return cls(whole.metadata, seal_config_map(whole.value))
 
 
 PODS: Final = Resource("", "v1", "Pod", "pods", True, _ThinPod)
+SERVICES: Final = Resource("", "v1", "Service", "services", True, _ThinService)
 NODES: Final = Resource("", "v1", "Node", "nodes", False, _ThinNode)
 NAMESPACES: Final = Resource("", "v1", "Namespace", "namespaces", False, _Thin)
 CONFIG_MAPS: Final = Resource("", "v1", "ConfigMap", "configmaps", True, _ThinConfigMap)

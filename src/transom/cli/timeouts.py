@@ -4,29 +4,35 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transom.cli.options import duration
+from transom.cli.options import parse_duration_option
 
 if TYPE_CHECKING:
-    from transom.hosts.ssh import Timeouts
+    from transom.hosts.ssh.ssh_client import Timeouts
 
-CONNECT, CHANNEL, WHOLE = "10s", "1m", "15m"
-CONNECT_HELP = "How long a host may take to let us in."
-CHANNEL_HELP = "How long a host may make no progress before it is given up on."
-WHOLE_HELP = "How long all the work on one host may take, files sent included."
+CONNECT, LOGIN, CHANNEL, WHOLE, SERVICE = "10s", "2m", "1m", "15m", "4m"
+CONNECT_HELP = "SSH connection timeout, for TCP and for the key exchange."
+LOGIN_HELP = "SSH login timeout, after the key exchange."
+CHANNEL_HELP = "Timeout for a host without progress."
+WHOLE_HELP = "Timeout for all work on one host, including file transfer."
+SERVICE_HELP = "Timeout for a service to stop or to start, without a checkpoint."
 ConnectTimeout = Annotated[str, typer.Option("--connect-timeout", metavar="DURATION", help=CONNECT_HELP)]
+LoginTimeout = Annotated[str, typer.Option("--login-timeout", metavar="DURATION", help=LOGIN_HELP)]
 ChannelTimeout = Annotated[str, typer.Option("--channel-timeout", metavar="DURATION", help=CHANNEL_HELP)]
 PassTimeout = Annotated[str, typer.Option("--pass-timeout", metavar="DURATION", help=WHOLE_HELP)]
+ServiceTimeout = Annotated[str, typer.Option("--service-timeout", metavar="DURATION", help=SERVICE_HELP)]
 
 
-def timeouts(connect: str, channel: str, whole: str) -> "Timeouts":
-    """The timeouts that three options say (`10s`, `1m30s`): to connect, for each channel, for the whole pass of a host.
+def parse_timeouts(connect: str, login: str, channel: str, whole: str, service: str = SERVICE) -> "Timeouts":
+    """Parse the values of three options (`10s`, `1m30s`): to connect, per channel, and for the pass of a host.
 
-    Ends the process where one is no duration.
+    Ends the process if one is not a duration.
     """
-    from transom.hosts.ssh import Timeouts
+    from transom.hosts.ssh.ssh_client import Timeouts
 
     return Timeouts(
-        duration("--connect-timeout", connect),
-        duration("--channel-timeout", channel),
-        duration("--pass-timeout", whole),
+        parse_duration_option("--connect-timeout", connect),
+        parse_duration_option("--channel-timeout", channel),
+        parse_duration_option("--pass-timeout", whole),
+        parse_duration_option("--login-timeout", login),
+        parse_duration_option("--service-timeout", service),
     )

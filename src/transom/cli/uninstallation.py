@@ -1,21 +1,22 @@
-"""The work of `transom uninstall`, against the API server: the operator gives hosts back, and the rest goes."""
+"""The work of `transom uninstall`, against the API server: the operator restores hosts, then the command deletes the rest."""
 
 import asyncio
 from collections.abc import Iterator
 from typing import Any, Final
 
-from transom.capi.identity import MANAGED_BY, TRANSOM
-from transom.cli.findings import counted
-from transom.cli.manifests import everything
-from transom.cli.output import ExitCode, fail, tell
-from transom.cli.tables import named
-from transom.controllers.instance.writes import FINALIZER as OF_HOST
+from transom.capi.values.cluster_identity import MANAGED_BY, TRANSOM
+from transom.cli.commands.manifests import get_resource, list_all_objects
+from transom.cli.messages import tell
+from transom.cli.output import ExitCode, fail
+from transom.cli.tables import format_names
+from transom.common.counting import format_count
+from transom.controllers.instance_state.writes import FINALIZER as OF_HOST
 from transom.controllers.runtime.base_removal import FINALIZER as OF_SETTINGS
 from transom.controllers.runtime.base_removal import LEAVE_HOST
 from transom.controllers.runtime.cached import UNINSTALL
-from transom.kube import NotFound
 from transom.kube.client import Client
-from transom.kube.objects import Metadata, ObjectMeta, Whole
+from transom.kube.errors import NotFound
+from transom.kube.objects import Metadata, ObjectMeta, UnstructuredObject
 from transom.kube.resources import (
     CONFIG_MAPS,
     DEFINITIONS,
@@ -28,7 +29,9 @@ from transom.kube.resources import (
 )
 from transom.manifests.grants import LABELS
 
-_ROLE_BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False, Whole)
+_ROLE_BINDINGS: Final = Resource(
+    "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False, UnstructuredObject
+)
 _STEP: Final = 1.0
 _HEARD: Final = 20.0
 """Seconds in which an operator that works renews its lease at least once (`transom run`: within 10 s)."""
@@ -39,57 +42,58 @@ _UNDONE: Final = 60.0
 
 
 class Uninstallation:
-    """What is done in a cluster. Raises ApiError; SystemExit where it cannot go on, which was said then."""
+    """Removes Transom from a cluster. Raises ApiError; SystemExit, after a message, if it cannot continue."""
 
     def __init__(self, client: Client, namespace: str, timeout: float) -> None:
         self._client, self._namespace, self._timeout = client, namespace, timeout
         self.standing = "before anything was done"
         """How far it has come, for a Ctrl-C."""
 
-    async def give_back(self) -> None:
-        """The operator works on it until there is nothing left."""
-        await self._insist_on_its_namespace()
-        if await self._there() and not await self._operator_works():
+    async def restore_hosts(self) -> None:
+        """Delete the objects and wait until the operator has restored all hosts."""
+        await self._require_own_namespace()
+        if await self._has_work() and not await self._is_operator_running():
             fail(
-                f"no operator works in namespace {self._namespace}, so nobody would give the hosts back, and nothing was done: "
-                "start it, or leave the hosts as they are with --leave-hosts",
+                f"no operator works in namespace {self._namespace}, so the hosts cannot be restored, and nothing was changed: "
+                "start it, or leave the hosts unchanged with --leave-hosts",
                 ExitCode.NOT_DONE,
             )
+        self.standing = "before the hosts were restored"
         # no ConfigMap entry and no machine becomes an instance any more
         await self._annotate(NAMESPACES, self._namespace, None, UNINSTALL)
-        for resource, what in ((WINDOWS_INSTANCES, "host"), (EGRESS_PROXIES, "EgressProxy")):
-            for one in await self._list(resource):
-                await self._client.delete(resource, one.metadata.name, one.metadata.namespace, one.metadata.uid)
-            await self._until_gone(resource, what)
-        await self._until_undone()
-        await self._rest()
+        for resource, entry in ((WINDOWS_INSTANCES, "host"), (EGRESS_PROXIES, "EgressProxy")):
+            for item in await self._list(resource):
+                await self._client.delete(resource, item.metadata.name, item.metadata.namespace, item.metadata.uid)
+            await self._wait_until_deleted(resource, entry)
+        await self._wait_until_undone()
+        await self._delete_rest()
 
-    async def leave(self) -> None:
-        """The operator goes first; what it still sees of the deletions says that hosts are left."""
-        await self._insist_on_its_namespace()
-        self.standing = "while the operator and the definitions were taken off; no host is touched"
+    async def leave_hosts(self) -> None:
+        """Delete the operator first, and leave the hosts unchanged."""
+        await self._require_own_namespace()
+        self.standing = "while the operator and the CRDs were removed; no host is changed"
         kinds = ((EGRESS_PROXIES, OF_SETTINGS), (WINDOWS_INSTANCES, OF_HOST))
         for resource, _ in kinds:
-            for one in await self._list(resource):
-                await self._annotate(resource, one.metadata.name, one.metadata.namespace, LEAVE_HOST)
+            for item in await self._list(resource):
+                await self._annotate(resource, item.metadata.name, item.metadata.namespace, LEAVE_HOST)
         await self._delete_workloads()
         # an operator whose process has not ended yet takes no wish from settings that go with their definition
         for resource, _ in kinds:
             await self._delete(DEFINITIONS, f"{resource.plural}.{resource.group}", None)
         for resource, finalizer in kinds:
-            for one in await self._list(resource):
-                await self._let_go(resource, one.metadata, finalizer)
-            await self._until_undefined(resource)
+            for entry in await self._list(resource):
+                await self._let_go(resource, entry.metadata, finalizer)
+            await self._wait_until_undefined(resource)
             tell(f"transom: {resource.plural}: gone, and the hosts keep what they have")
-        await self._rest()
+        await self._delete_rest()
 
-    async def _insist_on_its_namespace(self) -> None:
+    async def _require_own_namespace(self) -> None:
         """Definitions and roles are the whole cluster's: they must not go from below an installation in another namespace."""
         try:
             bound = (await self._client.get(_ROLE_BINDINGS, "transom")).value.get("subjects") or ()
         except NotFound:
             return
-        elsewhere = sorted({str(one.get("namespace")) for one in bound})
+        elsewhere = sorted({str(item.get("namespace")) for item in bound})
         if elsewhere and self._namespace not in elsewhere:
             fail(
                 f"Transom is not installed in namespace {self._namespace}: it is in {', '.join(elsewhere)} "
@@ -97,7 +101,7 @@ class Uninstallation:
                 ExitCode.NOT_DONE,
             )
 
-    async def _let_go(self, resource: Resource[Whole], meta: ObjectMeta, finalizer: str) -> None:
+    async def _let_go(self, resource: Resource[UnstructuredObject], meta: ObjectMeta, finalizer: str) -> None:
         left = [each for each in meta.finalizers or () if each != finalizer]
         try:
             await self._client.patch(resource, {"metadata": {"finalizers": left}}, meta.name, meta.namespace)
@@ -106,7 +110,7 @@ class Uninstallation:
             return
         await self._delete(resource, meta.name, meta.namespace)
 
-    async def _until_undefined(self, resource: Resource[Whole]) -> None:
+    async def _wait_until_undefined(self, resource: Resource[UnstructuredObject]) -> None:
         """Wait for its definition to go.
 
         The API server looks every 5 s whether objects are left (apiextensions-apiserver 0.36, crd_finalizer.go).
@@ -120,68 +124,71 @@ class Uninstallation:
             await asyncio.sleep(_STEP)
             waited += _STEP
 
-    async def _there(self) -> bool:
-        """Whether there is anything for an operator to do."""
+    async def _has_work(self) -> bool:
+        """Return True if there is work for an operator."""
         return bool([*await self._list(WINDOWS_INSTANCES), *await self._list(EGRESS_PROXIES)])
 
-    async def _operator_works(self) -> bool:
-        """Whether the lease is renewed while somebody looks: no two clocks are compared."""
+    async def _is_operator_running(self) -> bool:
+        """Return True if the lease is renewed between two reads: no two clocks are compared."""
         tell("transom: asking whether an operator works")
-        first = await self._renewed()
+        first = await self._read_renewal()
         for _ in range(int(_HEARD / _STEP)):
             await asyncio.sleep(_STEP)
-            if (now := await self._renewed()) is not None and now != first:
+            if (now := await self._read_renewal()) is not None and now != first:
                 return True
         return False
 
-    async def _renewed(self) -> str | None:
+    async def _read_renewal(self) -> str | None:
         try:
             lease = await self._client.get(LEASES, "transom", self._namespace)
         except NotFound:
             return None
         return lease.spec.renew_time if lease.spec is not None and lease.spec.holder_identity else None
 
-    async def _list(self, resource: Resource[Whole]) -> list[Whole]:
+    async def _list(self, resource: Resource[UnstructuredObject]) -> list[UnstructuredObject]:
         try:
             return list((await self._client.list_objects(resource, self._namespace if resource.namespaced else None)).items)
         except NotFound:
             return []
 
-    async def _until_gone(self, resource: Resource[Whole], what: str) -> None:
-        known = {one.metadata.name for one in await self._list(resource)}
-        waited, told = 0.0, 0.0
+    async def _wait_until_deleted(self, resource: Resource[UnstructuredObject], what: str) -> None:
+        known = {item.metadata.name for item in await self._list(resource)}
+        waited, last_report = 0.0, 0.0
         while known:
-            self.standing = f"while {counted(len(known), what)} had not gone: {named(sorted(known))}"
-            if waited - told >= _TOLD:
-                told = waited
-                tell(f"transom: {waited:.0f} s: waiting for {counted(len(known), what)}: {named(sorted(known))}")
+            self.standing = f"while {format_count(len(known), what)} had not gone: {format_names(sorted(known))}"
+            if waited - last_report >= _TOLD:
+                last_report = waited
+                tell(f"transom: {waited:.0f} s: waiting for {format_count(len(known), what)}: {format_names(sorted(known))}")
             if waited >= self._timeout:
                 fail(
-                    f"{', '.join(sorted(known))}: still there after {self._timeout:.0f} s; their conditions say why. Nothing "
-                    "else was taken off: run it again to go on",
+                    f"{', '.join(sorted(known))}: not deleted after {self._timeout:.0f} s; their conditions say why. Nothing "
+                    "else was removed: run the command again to continue",
                     ExitCode.NOT_DONE,
                 )
             await asyncio.sleep(_STEP)
             waited += _STEP
-            left = {one.metadata.name for one in await self._list(resource)}
+            left = {item.metadata.name for item in await self._list(resource)}
             for name in sorted(known - left):
-                tell(f"transom: {what} {name}: {'given back' if what == 'host' else 'gone'}; {counted(len(left), what)} left")
+                tell(
+                    f"transom: {what} {name}: {'restored' if what == 'host' else 'deleted'}; "
+                    f"{format_count(len(left), what)} left"
+                )
             known = left
 
-    async def _until_undone(self) -> None:
-        """What the settings made in other namespaces: an operator that works takes it away."""
+    async def _wait_until_undone(self) -> None:
+        """Wait until a running operator has removed what the settings created in other namespaces."""
         left: list[str] = []
         for _ in range(int(_UNDONE / _STEP)):
             left = [
-                f"{kind.kind} {one.metadata.namespace}/{one.metadata.name}"
+                f"{kind.kind} {item.metadata.namespace}/{item.metadata.name}"
                 for kind in (SECRETS, CONFIG_MAPS)
-                for one in (await self._client.list_objects(kind, labels=f"{MANAGED_BY}={TRANSOM}")).items
-                if one.metadata.namespace != self._namespace
+                for item in (await self._client.list_objects(kind, labels=f"{MANAGED_BY}={TRANSOM}")).items
+                if item.metadata.namespace != self._namespace
             ]
             if not left:
                 return
             await asyncio.sleep(_STEP)
-        tell(f"transom: {counted(len(left), 'object')} of the settings stay: {', '.join(left)}")
+        tell(f"transom: {format_count(len(left), 'object')} of the settings stay: {', '.join(left)}")
 
     async def _annotate(self, resource: Any, name: str, namespace: str | None, annotation: str) -> None:
         try:
@@ -190,7 +197,7 @@ class Uninstallation:
             return
 
     async def _delete_workloads(self) -> None:
-        """The operator and the admission server, and their pods, which may still be at work."""
+        """Delete the operator, the admission server and their pods, which may still run."""
         deployments = Resource("apps", "v1", "Deployment", "deployments", True, Metadata)
         pods = Resource("", "v1", "Pod", "pods", True, Metadata)
         for name in ("transom", "transom-webhook"):
@@ -203,22 +210,22 @@ class Uninstallation:
             await asyncio.sleep(_STEP)
             waited += _STEP
 
-    async def _rest(self) -> None:
-        """What `transom manifests` has made, last things first: the definitions and the namespace at the end."""
+    async def _delete_rest(self) -> None:
+        """Delete what `transom manifests` created in reverse order, with the CRDs and the namespace last."""
         self.standing = "after the objects of Transom's kinds had gone, before its roles and its namespace had"
-        for value in reversed(list(_installed(self._namespace))):
+        for value in reversed(list(_iter_installed(self._namespace))):
             if value["kind"] != "Namespace":
-                await self._delete(_resource(value), value["metadata"]["name"], value["metadata"].get("namespace"))
+                await self._delete(get_resource(value), value["metadata"]["name"], value["metadata"].get("namespace"))
         tell("transom: definitions, roles, Deployments, registration: gone")
         await self._delete_namespace()
 
     async def _delete_namespace(self) -> None:
-        """Where it was made for Transom: somebody may have installed it into a namespace of theirs."""
+        """Delete the namespace if it was created for Transom: it may be one that existed before."""
         try:
-            found = await self._client.get(NAMESPACES, self._namespace)
+            live_namespace = await self._client.get(NAMESPACES, self._namespace)
         except NotFound:
             return
-        if LABELS.items() <= (found.metadata.labels or {}).items():
+        if LABELS.items() <= (live_namespace.metadata.labels or {}).items():
             await self._delete(NAMESPACES, self._namespace, None)
             tell(f"transom: namespace {self._namespace}: being deleted")
         else:
@@ -231,20 +238,11 @@ class Uninstallation:
             return
 
 
-def _installed(namespace: str) -> Iterator[dict[str, Any]]:
-    yield from everything(namespace)
+def _iter_installed(namespace: str) -> Iterator[dict[str, Any]]:
+    yield from list_all_objects(namespace)
     # the first to go: an API server must not ask a server that is gone
     yield {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": "transom"},
     }
-
-
-def _resource(value: dict[str, Any]) -> Resource[Any]:
-    """Where the API has objects of the kind: the plurals of what `transom manifests` makes are regular."""
-    kind = value["kind"]
-    group, _, version = value["apiVersion"].rpartition("/")
-    name = kind.lower()
-    plural = f"{name[:-1]}ies" if name.endswith("y") else f"{name}es" if name.endswith("s") else f"{name}s"
-    return Resource(group, version, kind, plural, "namespace" in value["metadata"], Metadata)

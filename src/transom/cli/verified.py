@@ -5,13 +5,13 @@ from typing import Literal
 
 import msgspec
 
-from transom.checked import Claim
+from transom.common.check_results import Claim
 from transom.hosts.passes.rehearsal import STEPS
-from transom.hosts.passes.verification import Verified
+from transom.hosts.passes.verification import VerificationResult
 from transom.hosts.steps.checks import CHECKS
-from transom.hosts.steps.trials import CLEAR, trials
+from transom.hosts.steps.trials import CLEAR, build_trials
 
-CLAIMS: tuple[Claim, ...] = (*CHECKS, *trials("", b""), CLEAR, *STEPS)
+CLAIMS: tuple[Claim, ...] = (*CHECKS, *build_trials("", b""), CLEAR, *STEPS)
 """All that can be checked, in order."""
 BEGIN, END = "<!-- made by scripts/reference: checks -->", "<!-- end -->"
 _SIMULATED = "simulated "
@@ -26,46 +26,60 @@ class Answered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """ISO 8601; empty for a bench of the tests, which is seen at each run of them."""
 
 
-def read(text: bytes) -> dict[str, Answered]:
-    """The machines by name, the real ones by their build. Raises msgspec.ValidationError."""
+def parse_record(text: bytes) -> dict[str, Answered]:
+    """Parse the machines by name, real ones by their build. Raises msgspec.ValidationError."""
     return msgspec.yaml.decode(text, type=dict[str, Answered]) if text.strip() else {}
 
 
-def recorded(text: bytes, verified: Verified, date: str) -> bytes:
-    """The file with what this machine answered, in the place of what one of its build did before."""
-    found = read(text)
-    former = found.get(name := f"Windows {verified.build}")
+class NotWindows(Exception):
+    """What answered is a stand-in for Windows; `str` says which."""
+
+
+def add_to_record(text: bytes, verified: VerificationResult, date: str) -> bytes:
+    """Return the file with the answers of this machine, which replace those of an earlier one with its build."""
+    if verified.origin.stand_in:
+        raise NotWindows(verified.origin.stand_in)
+    machines = parse_record(text)
+    former = machines.get(name := format_machine_name(verified))
     checks = dict(former.checks) if former else {}
-    found[name] = Answered(checks | {one.id: one.verdict for one in verified.checks}, date)
-    return msgspec.yaml.encode(found)
+    machines[name] = Answered(checks | {check.id: check.verdict for check in verified.checks}, date)
+    return msgspec.yaml.encode(machines)
 
 
-def page_with_checks(page: str, seen: Mapping[str, Answered], claims: Sequence[Claim] = CLAIMS) -> str:
-    """The page with its table made anew."""
+def format_machine_name(verified: VerificationResult) -> str:
+    """Return the name of a machine in the file: all that tells one kind of Windows from another."""
+    origin = verified.origin
+    language = f"language {origin.language}" if origin.language else ""
+    return " ".join(("Windows", *filter(None, (verified.build, origin.edition, language, origin.ssh_server))))
+
+
+def update_page(page: str, seen: Mapping[str, Answered], claims: Sequence[Claim] = CLAIMS) -> str:
+    """Return the page with an updated table."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
     rows = "".join(
-        f"| `{one.id}` | {_cell(one.claim)} | {_cell(one.source)} | {_cell(one.otherwise)} | {_where(one.id, seen)} |\n"
-        for one in claims
+        f"| `{claim.id}` | {_format_cell(claim.claim)} | {_format_cell(claim.source)} | "
+        f"{_format_cell(claim.otherwise)} | {_format_machines(claim.id, seen)} |\n"
+        for claim in claims
     )
     return f"{head}{BEGIN}\n{_HEADER}{rows}{END}{tail}"
 
 
-def _cell(text: str) -> str:
+def _format_cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _where(check: str, seen: Mapping[str, Answered]) -> str:
-    """On which machines it passed; on which it failed."""
-    passed = {name: one for name, one in seen.items() if one.checks.get(check) == "pass"}
-    failed = {name: one for name, one in seen.items() if one.checks.get(check) == "fail"}
+def _format_machines(check: str, seen: Mapping[str, Answered]) -> str:
+    """Return the machines on which a check passed and those on which it failed."""
+    passed = {name: item for name, item in seen.items() if item.checks.get(check) == "pass"}
+    failed = {name: item for name, item in seen.items() if item.checks.get(check) == "fail"}
     every = sum(name.startswith(_SIMULATED) for name in seen)
-    return "; ".join((*_machines(passed, every), *(f"not on {name}" for name in _machines(failed, every))))
+    return "; ".join((*_list_machines(passed, every), *(f"not on {name}" for name in _list_machines(failed, every))))
 
 
-def _machines(seen: Mapping[str, Answered], every: int) -> list[str]:
-    """Their names, real ones with the date; the simulated ones together, `simulated` where it is `every` one."""
-    others = [f"{name} ({one.date})" if one.date else name for name, one in seen.items() if not name.startswith(_SIMULATED)]
+def _list_machines(seen: Mapping[str, Answered], every: int) -> list[str]:
+    """Return the names, with dates for real ones; simulated ones are joined as `simulated` if there are `every` of them."""
+    others = [f"{name} ({item.date})" if item.date else name for name, item in seen.items() if not name.startswith(_SIMULATED)]
     simulated = [name.removeprefix(_SIMULATED) for name in seen if name.startswith(_SIMULATED)]
     if not simulated:
         return others

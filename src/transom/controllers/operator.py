@@ -1,61 +1,64 @@
 """The operator: stores, settings, controllers and workers put together, and a lease that says who works."""
 
 import asyncio
-import gc
 import math
 import re
 import secrets
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property, partial
-from typing import Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
 
-from transom.controllers.certificates import CertificatesController
+from transom.controllers.certificates.controller import CertificatesController
 from transom.controllers.clusters.controller import ClustersController
 from transom.controllers.egress.controller import EgressController
-from transom.controllers.hosts import HostReconciler
+from transom.controllers.hosts.controller import HostReconciler
 from transom.controllers.hosts.proxy_only import EgressHosts
 from transom.controllers.hosts.services import HostServices
-from transom.controllers.instance.node_identities import NodeIdentities
-from transom.controllers.instances import InstancesController
-from transom.controllers.instances.strays import StraysController
-from transom.controllers.join import Members
-from transom.controllers.keys import KeysController
+from transom.controllers.instance_state.node_identities import NodeIdentities
+from transom.controllers.inventory.controller import InstancesController
+from transom.controllers.inventory.strays import StraysController
+from transom.controllers.join.members import Members
+from transom.controllers.keys.controller import KeysController
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.machines.controller import MachinesController
-from transom.controllers.nodes import NodeHosts
+from transom.controllers.nodes.node_lifecycle import NodeHosts
 from transom.controllers.nodes.services import NodeServices
-from transom.controllers.pods import PodsController
-from transom.controllers.propagation import PropagationController
+from transom.controllers.pods.controller import PodsController
+from transom.controllers.propagation.controller import PropagationController
 from transom.controllers.rollout import operator_condition
-from transom.controllers.rollout.begun_hosts import BegunHosts
+from transom.controllers.rollout.in_flight_hosts import InFlightHosts
+from transom.controllers.rollout.kinds import make_settings_rollouts
+from transom.controllers.rollout.resume_annotation import ResumeAnnotation
 from transom.controllers.rollout.rollouts import Rollouts
-from transom.controllers.rollout.subjects import Resumption, settings_of
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Controller, Leadership, work
-from transom.controllers.runtime.informers import Informers, machines
+from transom.controllers.runtime.informers import Informers, watch_machines
 from transom.controllers.runtime.options import Options
+from transom.controllers.runtime.rights_watch import RightsWatch
 from transom.controllers.runtime.settings import CurrentSettings
-from transom.controllers.userdata import UserDataController
+from transom.controllers.userdata.controller import UserDataController
 from transom.hosts import owner
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassResult
-from transom.kube import ApiError
+from transom.hosts.passes.base_pass import PassResult
+from transom.kube.backoff import set_within
 from transom.kube.client import Client
+from transom.kube.errors import ApiError
 from transom.kube.events import EventRecorder, Regarding
-from transom.kube.lease import Holding, LeaseElection
+from transom.kube.lease import LeaseElection, LeaseTerm
 from transom.kube.reading import Malformed
-from transom.kube.resources import LEASES, NAMESPACES
+from transom.kube.resources import CONFIG_MAPS, LEASES, NAMESPACES
 from transom.kube.store import ObjectKey
 from transom.manifests.workloads import GRACE
 
 _log: Final = structlog.get_logger("transom.operator")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -66,93 +69,122 @@ class Dependencies:
     settings: CurrentSettings
     options: Options
     observe: Callable[[PassResult], None]
-    """Told of each pass on a host, for the metrics."""
+    """Called after each pass on a host, for the metrics."""
     now: Callable[[], datetime]
     reports: ConditionAggregator
     """What each controller says of an EgressProxy."""
+    shared: dict[str, tuple[Any, frozenset[int]]] = field(default_factory=dict)
+    """What several controllers use, made once, with the kinds that it reads."""
 
-    @cached_property
+    def _share(self, name: str, make: Callable[[], T]) -> T:
+        """Return what has that name, made at its first use; each user uses its kinds, too."""
+        if name not in self.shared:
+            with self.informers.record_kinds() as kinds:
+                made = make()
+            self.shared[name] = made, frozenset(kinds)
+        part: T
+        part, kinds_of_part = self.shared[name]
+        self.informers.record_use(kinds_of_part)
+        return part
+
+    @property
     def members(self) -> Members:
         """The hosts that Transom joins; several controllers know them."""
-        return Members(self.informers, self.identities, self.now)
+        return self._share("members", lambda: Members(self.informers, self.identities, self.now))
 
-    @cached_property
+    @property
     def identities(self) -> NodeIdentities:
         """Which Node is whose; everything that asks is answered by it."""
         chosen = self.options.controllers
         joins = chosen is None or not {"certificates", "nodes"}.isdisjoint(chosen)
-        return NodeIdentities(self.informers, self.settings, machines(self.informers) if joins else None)
+        return self._share(
+            "identities",
+            lambda: NodeIdentities(self.informers, self.settings, watch_machines(self.informers) if joins else None),
+        )
 
-    @cached_property
-    def resumption(self) -> Resumption:
-        """The word by which a person has halted rollouts go on."""
-        return Resumption(self.informers)
+    @property
+    def resume_annotation(self) -> ResumeAnnotation:
+        """The annotation by which a person resumes halted rollouts."""
+        return self._share("resume_annotation", lambda: ResumeAnnotation(self.informers))
 
-    @cached_property
-    def begun(self) -> BegunHosts:
+    @property
+    def in_flight_hosts(self) -> InFlightHosts:
         """Which hosts were begun, of whatever is on its way to many."""
-        return BegunHosts(self.informers)
+        return self._share("in_flight_hosts", lambda: InFlightHosts(self.informers))
 
-    @cached_property
+    @property
     def rollouts(self) -> Rollouts:
         """Whose turn it is to get other settings, of all Windows hosts."""
-        return settings_of(self.informers, self.settings, self.reports, self.resumption, self.begun)
+        return self._share(
+            "rollouts",
+            lambda: make_settings_rollouts(
+                self.informers, self.settings, self.reports, self.resume_annotation, self.in_flight_hosts
+            ),
+        )
 
-    @cached_property
+    @property
     def keys(self) -> KeyRotation:
         """Which SSH keys open which Windows host."""
-        return KeyRotation(self.informers, self.reports, self.resumption, self.begun)
+        return self._share(
+            "keys", lambda: KeyRotation(self.informers, self.reports, self.resume_annotation, self.in_flight_hosts)
+        )
 
-    def host_services(self, check_interval: float) -> HostServices:
-        """What one controller of hosts works with."""
+    def create_host_services(self, check_interval: float) -> HostServices:
+        """Create the services of one controller of hosts."""
         return HostServices(
             self.informers,
             self.settings,
             options=self.options,
             observe=self.observe,
             rollouts=self.rollouts,
-            resumption=self.resumption,
+            resume_annotation=self.resume_annotation,
             keys=self.keys,
             identities=self.identities,
             now=self.now,
             check_interval=check_interval,
         )
 
-    def node_services(self) -> NodeServices:
-        """What the controller of nodes works with: what has a payload is looked at more often."""
+    def create_node_services(self) -> NodeServices:
+        """Create the services of the controller of nodes, which checks hosts with a payload more often."""
         pace = self.options.pace
         interval = pace.check_interval if self.options.payload is None else min(pace.check_interval, pace.node_check)
-        services = self.host_services(interval)
+        services = self.create_host_services(interval)
         return NodeServices(services, options=self.options, reports=self.reports, members=self.members)
 
 
 ControllerFactory = Callable[[Dependencies], Controller]
 CONTROLLERS: Final[Mapping[str, ControllerFactory]] = {
-    "egress": lambda on: EgressController(
-        on.informers, on.settings, system_ca_file=on.options.system_ca_file, reports=on.reports, now=on.now
+    "egress": lambda item: EgressController(
+        item.informers, item.settings, system_ca_file=item.options.system_ca_file, reports=item.reports, now=item.now
     ),
-    "hosts": lambda on: HostReconciler(on.host_services(on.options.pace.check_interval), EgressHosts()),
-    "clusters": lambda on: ClustersController(on.informers, on.settings, on.reports),
-    "machines": lambda on: MachinesController(on.informers, on.settings, on.reports, now=on.now),
-    "propagation": lambda on: PropagationController(on.informers, on.settings, on.reports),
-    "instances": lambda on: InstancesController(on.informers),
-    "strays": lambda on: StraysController(on.informers, now=on.now),
-    "userdata": lambda on: UserDataController(on.informers, on.settings, openssh_msi=on.options.openssh_msi),
-    "certificates": lambda on: CertificatesController(on.informers, on.settings, on.members),
-    "nodes": lambda on: HostReconciler((nodes := on.node_services()).on, NodeHosts(nodes)),
-    "keys": lambda on: KeysController(on.informers, on.keys, pace=on.options.pace, now=on.now),
-    "pods": lambda on: PodsController(on.informers, on.settings, on.reports, system_ca_file=on.options.system_ca_file),
+    "hosts": lambda item: HostReconciler(item.create_host_services(item.options.pace.check_interval), EgressHosts()),
+    "clusters": lambda item: ClustersController(item.informers, item.settings, item.reports),
+    "machines": lambda item: MachinesController(item.informers, item.settings, item.reports, now=item.now),
+    "propagation": lambda item: PropagationController(
+        item.informers, item.settings, item.reports, item.options.workload_cluster_networks
+    ),
+    "instances": lambda item: InstancesController(item.informers, item.settings),
+    "strays": lambda item: StraysController(item.informers, now=item.now),
+    "userdata": lambda item: UserDataController(item.informers, item.settings, openssh_msi=item.options.openssh_msi),
+    "certificates": lambda item: CertificatesController(item.informers, item.settings, item.members),
+    "nodes": lambda item: HostReconciler((nodes := item.create_node_services()).on, NodeHosts(nodes)),
+    "keys": lambda item: KeysController(item.informers, item.keys, pace=item.options.pace, now=item.now),
+    "pods": lambda item: PodsController(
+        item.informers, item.settings, item.reports, system_ca_file=item.options.system_ca_file
+    ),
 }
 """The controllers by name. What each may do in a cluster is in `transom.manifests.roles`, by the same names."""
 DRAIN: Final = GRACE - 10.0
 """Seconds that passes may take after SIGTERM; what is left is for the lease and the last events."""
-COLLECTED: Final = (5_000, 2, 5)
-"""`gc.set_threshold` while hosts are worked on: with ten times as much, megabytes wait, and a search takes 30 to 80 ms."""
+_AFTER_RESTORE: Final = 10.0
+"""Seconds between two restores of the cluster that are believed."""
+_OBSERVE_HISTORY: Final = 5.0
+"""Seconds between two looks at the server's version."""
 _OTHER: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Operator:
-    """One process. `run` works until it is told to stop."""
+    """One process. `run` works until it is cancelled."""
 
     def __init__(
         self,
@@ -162,32 +194,66 @@ class Operator:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         trace: Callable[[str, ObjectKey], AbstractContextManager[object]] = lambda _, __: nullcontext(),
     ) -> None:
-        """`observe` is told of each pass on a host; `trace` lasts as long as that controller works on that key."""
-        self._trace = trace
+        """Create the operator. `observe` receives each pass on a host; `trace` is open while that controller works on a key."""
+        self._trace, self._observe_pass = trace, observe
         self._client = client
         self._options, self._now = options, now
         self._host_name = _OTHER.sub("-", socket.gethostname()) or "transom"
         self.identity = f"{self._host_name}_{secrets.token_hex(4)}"
-        self.informers = Informers(client, options.namespace, options.reflector)
-        self.settings = CurrentSettings(self.informers, client.connection.server, now)
-        made = Dependencies(self.informers, self.settings, options, observe, now, ConditionAggregator())
-        self.controllers: dict[str, Controller] = {
-            name: make(made) for name, make in CONTROLLERS.items() if options.controllers is None or name in options.controllers
-        }
-        """Those that were asked for."""
         self.election = LeaseElection(client, options.namespace, self.identity, terms=options.terms, now=now)
         self._owner = Owner("transom-operator", self._host_name)
-        self._begun_hosts = made.begun
         self._teller: EventRecorder | None = None
-        self.informers.on_malformed = self._tell_malformed
         self.dropped_events = 0
+        self.restores = 0
+        """How often everything was read again because the cluster had been restored."""
+        self._restore_evidence = ""
+        """What the next leader's term has to report; empty if nothing."""
+        self._listeners: list[Callable[[], None]] = []
         self.working = False
-        """Whether this process works: it holds the lease, or there is no election."""
+        """Whether this process works: it holds the lease, or leader election is disabled."""
+        self._assemble()
+
+    def _assemble(self) -> None:
+        """Make everything that remembers objects of the cluster: at the start, and after a restore of the cluster."""
+        options, now = self._options, self._now
+        self.informers = Informers(self._client, options.namespace, options.reflector)
+        self.settings = CurrentSettings(self.informers, self._client.connection.server, now)
+        made = Dependencies(self.informers, self.settings, options, self._observe_pass, now, ConditionAggregator())
+        base = len(self.informers.reflectors)
+        self.informers.required = base
+        self.controllers: dict[str, Controller] = {}
+        """Those that were asked for."""
+        self._kinds: dict[str, frozenset[int]] = {}
+        """The kinds that each controller reads, by their place in the informers."""
+        for name, make in CONTROLLERS.items():
+            if options.controllers is None or name in options.controllers:
+                with self.informers.record_kinds() as kinds:
+                    self.controllers[name] = make(made)
+                self._kinds[name] = frozenset({*range(base), *kinds})
+        self._changed_decisions = asyncio.Event()
+        self._decided: dict[str, bool] = {}
+        """Of each controller whether it has begun; False while a kind that it reads is refused."""
+        self._in_flight_hosts = made.in_flight_hosts
+        self._reports = made.reports
+        self.rights = RightsWatch(self._client, self.informers, options, self._reports)
+        self.informers.on_malformed = self._tell_malformed
+        for listener in self._listeners:
+            listener()
+
+    def on_assembled(self, listener: Callable[[], None]) -> None:
+        """Call `listener` now, and whenever the informers are others."""
+        self._listeners.append(listener)
+        listener()
 
     @property
     def ready(self) -> bool:
         """Whether everything has been read that decisions are made from. A standby is ready, too."""
-        return self.settings.begun.is_set()
+        return self.settings.begun.is_set() and len(self._decided) == len(self.controllers)
+
+    def describe_unread(self) -> str:
+        """Return what was not read yet, for people who ask why it is not ready."""
+        unread = self.informers.describe_unread()
+        return f"not read yet: {'; '.join(unread)}" if unread else "the settings are being computed"
 
     @property
     def check_interval(self) -> float:
@@ -195,16 +261,31 @@ class Operator:
         return self._options.pace.check_interval
 
     @property
-    def answers(self) -> Mapping[str, int]:
+    def response_counts(self) -> Mapping[str, int]:
         """How often the API server answered how: by HTTP status, `none` for no answer."""
         return self._client.connection.answers
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set; then what was begun is ended in order, and the lease is given back."""
+        """Work until `stop` is set; then end started work in order, and release the lease.
+
+        After a restore of the cluster everything is read again, as after a restart of the process.
+        """
+        while await self._run_until_restore(stop):
+            history = self._client.history
+            self._restore_evidence, self.restores = history.evidence, self.restores + 1
+            # a server whose versions are no numbers in order is not read in a loop
+            if await set_within(stop, 0.0 if self.restores == 1 else _AFTER_RESTORE):
+                return
+            history.forget()
+            self._assemble()
+
+    async def _run_until_restore(self, stop: asyncio.Event) -> bool:
+        """Work until `stop` is set, or until the cluster is another one: True."""
         following = asyncio.ensure_future(self._follow())
         working = asyncio.ensure_future(self._lead())
         stopping = asyncio.ensure_future(stop.wait())
-        tasks = (following, working, stopping)
+        restored = asyncio.ensure_future(self._client.history.replaced.wait())
+        tasks = (following, working, stopping, restored)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if stopping.done():
@@ -216,6 +297,7 @@ class Operator:
         for task in (following, working):
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
+        return not stop.is_set() and self._client.history.replaced.is_set()
 
     async def _drain(self, working: "asyncio.Future[None]") -> None:
         _log.info("stopping", **{name: controller.queue.working for name, controller in self.controllers.items()})
@@ -228,38 +310,78 @@ class Operator:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.informers.run())
             group.create_task(self.settings.run())
+            group.create_task(self._observe_history())
+            recorder = self._create_recorder(self._client)
+            group.create_task(recorder.run())
+            group.create_task(self.rights.run(recorder))
+
+    async def _observe_history(self) -> None:
+        """Ask for the server's version: there may be no lease, or none that was renewed since the copy that is restored."""
+        while True:
+            try:
+                await self._client.read_version(CONFIG_MAPS, self._options.namespace)
+            except ApiError as error:
+                _log.info("version not read", error=str(error))
+            await asyncio.sleep(_OBSERVE_HISTORY)
 
     async def _lead(self) -> None:
         await self.settings.begun.wait()
-        self._owner = await self._who()
-        for controller in self.controllers.values():
-            controller.begin()
-        # what was read lasts: the collector need not look through it again and again
-        gc.collect()
-        gc.freeze()
-        # a connection to a host leaves hundreds of objects that refer to each other
-        gc.set_threshold(*COLLECTED)
+        self._owner = await self._identify_owner()
+        async with asyncio.TaskGroup() as group:
+            beginning = group.create_task(self._begin_controllers())
+            await self._work_when_ready()
+            beginning.cancel()
+
+    async def _begin_controllers(self) -> None:
+        """Begin each controller once the kinds that it reads were read. A refused one keeps its own controllers alone."""
+        reflectors = self.informers.reflectors
+
+        async def begin(name: str) -> None:
+            for number in self._kinds[name]:
+                await reflectors[number].decided.wait()
+            if refused := [reflectors[number] for number in self._kinds[name] if not reflectors[number].synced.is_set()]:
+                self._decided[name] = False
+                kinds = sorted({item.resource.kind for item in refused})
+                _log.warning("controller waits", controller=name, kinds=kinds, error=refused[0].refusal)
+                self._changed_decisions.set()
+                for reflector in refused:
+                    await reflector.synced.wait()
+                _log.info("controller begins", controller=name)
+            self.controllers[name].subscribe()
+            self._decided[name] = True
+            self._changed_decisions.set()
+
+        async with asyncio.TaskGroup() as group:
+            for name in self.controllers:
+                group.create_task(begin(name))
+
+    async def _work_when_ready(self) -> None:
+        """Wait until each controller has begun, or waits for a right, and work."""
+        while len(self._decided) < len(self.controllers):
+            self._changed_decisions.clear()
+            await self._changed_decisions.wait()
         _log.info("ready", instances=len(self.informers.windows_instances), nodes=len(self.informers.nodes))
         if self._options.leader_elect:
             await self.election.run(self._serve_term)
         else:
-            await self._work(Leadership(self._client, self._recorder(self._client), lambda: math.inf, self._owner))
+            await self._work(Leadership(self._client, self._create_recorder(self._client), lambda: math.inf, self._owner))
 
-    async def _serve_term(self, holding: Holding) -> None:
-        client = self._client.guarded(holding.remaining)
+    async def _serve_term(self, holding: LeaseTerm) -> None:
+        client = self._client.with_permit(holding.get_remaining)
         owner = msgspec.structs.replace(self._owner, generation=holding.generation)
-        await self._work(Leadership(client, self._recorder(client), holding.remaining, owner))
+        await self._work(Leadership(client, self._create_recorder(client), holding.get_remaining, owner))
 
-    def _recorder(self, client: Client) -> EventRecorder:
+    def _create_recorder(self, client: Client) -> EventRecorder:
         return EventRecorder(client, instance=self.identity)
 
     async def _work(self, leadership: Leadership) -> None:
         """Workers for each controller until their queues are closed. Raises LeaseLost."""
-        self._begun_hosts.forget()
+        self._in_flight_hosts.reset()
         telling = asyncio.ensure_future(leadership.recorder.run())
         self._teller = leadership.recorder
-        for kind, malformed in self.informers.malformed():
+        for kind, malformed in self.informers.iter_malformed():
             self._tell_malformed(kind, malformed)
+        self._tell_restore(leadership)
         workers = [
             asyncio.ensure_future(work(controller, leadership, self._options.workers, partial(self._trace, name)))
             for name, controller in self.controllers.items()
@@ -284,11 +406,11 @@ class Operator:
 
     async def _tell_olm(self, leadership: Leadership) -> None:
         if name := self._options.operator_condition:
-            await operator_condition.tell(name, self._options.namespace, self._rollouts, leadership, self._now)
+            await operator_condition.tell(name, self._options.namespace, self._list_rollouts, leadership, self._now)
 
-    def _rollouts(self) -> set[Rollouts]:
+    def _list_rollouts(self) -> set[Rollouts]:
         """Every kind of change to hosts, of all controllers."""
-        controllers = (one for one in self.controllers.values() if isinstance(one, HostReconciler))
+        controllers = (controller for controller in self.controllers.values() if isinstance(controller, HostReconciler))
         return {rollouts for controller in controllers for rollouts in controller.rollouts}
 
     def _tell_malformed(self, kind: str, malformed: Malformed) -> None:
@@ -298,17 +420,24 @@ class Operator:
         named = malformed.metadata.metadata
         regarding = Regarding(LEASES.api_version, LEASES.kind, "transom", self._options.namespace)
         place = "/".join(filter(None, (named.namespace, named.name)))
-        self._teller.warning(regarding, "ObjectMalformed", f"{kind} {place}: {malformed.problem}")
+        self._teller.record_warning(regarding, "ObjectMalformed", f"{kind} {place}: {malformed.problem}")
 
-    async def _who(self) -> Owner:
-        """The operator of this cluster, over all its lives."""
+    def _tell_restore(self, leadership: Leadership) -> None:
+        if evidence := self._restore_evidence:
+            self._restore_evidence = ""
+            regarding = Regarding(LEASES.api_version, LEASES.kind, "transom", self._options.namespace)
+            message = f"the cluster was restored ({evidence}): Transom read all objects again and checks every host"
+            leadership.recorder.record_warning(regarding, "ClusterRestored", message)
+
+    async def _identify_owner(self) -> Owner:
+        """Return the owner of this cluster's objects, the same after each restart."""
         try:
-            found = await self._client.get(NAMESPACES, self._options.namespace)
+            namespace = await self._client.get(NAMESPACES, self._options.namespace)
         except ApiError as error:
             _log.warning("the namespace cannot be read", error=str(error))
-            found = None
-        if found is not None and found.metadata.uid:
-            return owner.operator(self._options.namespace, found.metadata.uid, self._host_name)
+            namespace = None
+        if namespace is not None and namespace.metadata.uid:
+            return owner.build_operator_owner(self._options.namespace, namespace.metadata.uid, self._host_name)
         # under another name than that of its other lives it would refuse every host
-        unnamed = owner.operator(self._options.namespace, self._client.connection.server, self._host_name)
+        unnamed = owner.build_operator_owner(self._options.namespace, self._client.connection.server, self._host_name)
         return msgspec.structs.replace(unnamed, manager="")

@@ -4,73 +4,59 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-
-def meta(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`metadata`."""
-    return mapping(value, "metadata")
+from transom.common.mappings import get_at
 
 
-def name_of(value: Mapping[str, Any]) -> str:
-    """`metadata.name`."""
-    return str(meta(value).get("name") or "")
+def get_metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return `metadata`."""
+    return get_mapping(value, "metadata")
 
 
-def namespace_of(value: Mapping[str, Any]) -> str | None:
-    """`metadata.namespace`."""
-    namespace = meta(value).get("namespace")
+def get_name(value: Mapping[str, Any]) -> str:
+    """Return `metadata.name`."""
+    return str(get_metadata(value).get("name") or "")
+
+
+def get_namespace(value: Mapping[str, Any]) -> str | None:
+    """Return `metadata.namespace`."""
+    namespace = get_metadata(value).get("namespace")
     return None if namespace is None else str(namespace)
 
 
-def labels_of(value: Mapping[str, Any]) -> dict[str, str]:
-    """`metadata.labels`."""
-    return {str(name): str(text) for name, text in mapping(value, "metadata", "labels").items()}
+def get_labels(value: Mapping[str, Any]) -> dict[str, str]:
+    """Return `metadata.labels`."""
+    return {str(name): str(text) for name, text in get_mapping(value, "metadata", "labels").items()}
 
 
-def label_of(kind: str, value: Mapping[str, Any]) -> str:
+def format_label(kind: str, value: Mapping[str, Any]) -> str:
     """`Kind/name` or `Kind/namespace/name`."""
-    return "/".join(filter(None, (kind, namespace_of(value), name_of(value))))
+    return "/".join(filter(None, (kind, get_namespace(value), get_name(value))))
 
 
-def at(value: Any, *path: str) -> Any:
-    """What stands at a path of mappings; None where nothing does."""
-    for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
+def get_mapping(value: Any, *path: str) -> Mapping[str, Any]:
+    """Return the mapping at a path; an empty one if there is none."""
+    field = get_at(value, *path)
+    return field if isinstance(field, Mapping) else {}
 
 
-def mapping(value: Any, *path: str) -> Mapping[str, Any]:
-    """The mapping at a path; an empty one where there is none."""
-    found = at(value, *path)
-    return found if isinstance(found, Mapping) else {}
+def get_items(value: Any, *path: str) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list at a path."""
+    field = get_at(value, *path)
+    return [item for item in field if isinstance(item, Mapping)] if isinstance(field, list | tuple) else []
 
 
-def items(value: Any, *path: str) -> list[Mapping[str, Any]]:
-    """The mappings of a list at a path."""
-    found = at(value, *path)
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list | tuple) else []
+def get_conditions(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return `status.conditions`."""
+    return get_items(value, "status", "conditions")
 
 
-def conditions(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """`status.conditions`."""
-    return items(value, "status", "conditions")
+def get_condition(value: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
+    """Return a condition; an empty one if it does not exist."""
+    return next((item for item in get_conditions(value) if item.get("type") == type_), {})
 
 
-def condition(value: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
-    """A condition; an empty one where it is not there."""
-    return next((one for one in conditions(value) if one.get("type") == type_), {})
-
-
-def moment(text: Any) -> datetime | None:
-    """A time of an object (RFC 3339); None for what says none."""
-    try:
-        found = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return found if found is not None and found.tzinfo is not None else None
-
-
-def age(now: datetime, then: datetime | None) -> str:
-    """How long ago, as kubectl says it: `12s`, `5m`, `3h`, `4d`; empty where that is not known."""
+def format_age(now: datetime, then: datetime | None) -> str:
+    """Format the age as kubectl does: `12s`, `5m`, `3h`, `4d`; empty if it is unknown."""
     if then is None:
         return ""
     seconds = max(0, int((now - then).total_seconds()))

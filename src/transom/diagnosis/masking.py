@@ -1,4 +1,4 @@
-"""Objects and logs as they may be sent to somebody else: without passwords, keys and tokens. Pure."""
+"""Objects and logs that can be shared: without passwords, keys and tokens. Pure."""
 
 import base64
 import re
@@ -17,12 +17,12 @@ _BOOTSTRAP: Final = re.compile(r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b")
 """A bootstrap token (Kubernetes, "Authenticating with Bootstrap Tokens")."""
 _NAMED: Final = re.compile(r"(?i)password|passwd|token|secret|credential|private|_key$|^key$")
 _LEAST: Final = 4
-"""Letters of a value that is looked for wherever it stands: a shorter one is a part of half of all words."""
+"""The minimum length of a value that is masked everywhere: a shorter one is part of too many words."""
 _LEFT_OUT: Final = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
 
 
-def _hides(key: Any) -> bool:
-    """Whether the text of a field or a variable of this name is secret; one that ends in `name` names something."""
+def _is_secret_field(key: Any) -> bool:
+    """Return True if a field or variable of this name is secret; a name that ends in `name` is not."""
     return _NAMED.search(str(key)) is not None and not str(key).lower().endswith("name")
 
 
@@ -31,43 +31,43 @@ class Masker:
 
     def __init__(self, known: Iterable[Secret]) -> None:
         forms: set[str] = set()
-        for one in known:
-            text = one.reveal()
+        for item in known:
+            text = item.reveal()
             for part in {text, text.strip()}:
                 if len(part) >= _LEAST:
                     forms |= {part, quote(part, safe=""), base64.b64encode(part.encode()).decode()}
         self._known = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True)))) if forms else None
 
-    def text(self, text: str) -> str:
-        """A text, of as many lines as there are."""
+    def mask_text(self, text: str) -> str:
+        """Mask a string of any number of lines."""
         text = _PEM.sub(REDACTED, text)
         if self._known is not None:
             text = self._known.sub(REDACTED, text)
         text = _USERINFO.sub(f"{REDACTED}@", text)
         text = _TOKEN.sub(REDACTED, text)
-        return _BOOTSTRAP.sub(REDACTED, _AUTHORIZATION.sub(lambda found: f"{found[1]} {REDACTED}", text))
+        return _BOOTSTRAP.sub(REDACTED, _AUTHORIZATION.sub(lambda item: f"{item[1]} {REDACTED}", text))
 
-    def value(self, value: Any) -> Any:
-        """An object in plain values; of a Secret the names of its keys are left, of a ConfigMap those, too."""
+    def mask_value(self, value: Any) -> Any:
+        """Mask an object in plain values; of a Secret and a ConfigMap the keys remain."""
         if isinstance(value, Mapping) and value.get("kind") in ("Secret", "ConfigMap"):
-            hidden = {field: dict.fromkeys(given, REDACTED) for field in ("data", "stringData") if (given := value.get(field))}
+            hidden = {field: dict.fromkeys(data, REDACTED) for field in ("data", "stringData") if (data := value.get(field))}
             rest = {key: each for key, each in value.items() if key not in ("data", "stringData", "binaryData")}
-            return {**self._plain(rest), **hidden}
-        return self._plain(value)
+            return {**self._mask_plain(rest), **hidden}
+        return self._mask_plain(value)
 
-    def _plain(self, value: Any) -> Any:
+    def _mask_plain(self, value: Any) -> Any:
         if isinstance(value, Secret):
             return REDACTED
         if isinstance(value, str):
-            return self.text(value)
+            return self.mask_text(value)
         if isinstance(value, Mapping):
             named = _NAMED.search(str(value.get("name") or "")) is not None
-            hidden = {key for key in value if _hides(key) or (named and key == "value")}
+            hidden = {key for key in value if _is_secret_field(key) or (named and key == "value")}
             return {
-                self.text(str(key)): REDACTED if key in hidden and isinstance(each, str) else self.value(each)
+                self.mask_text(str(key)): REDACTED if key in hidden and isinstance(each, str) else self.mask_value(each)
                 for key, each in value.items()
                 if key not in _LEFT_OUT
             }
         if isinstance(value, list | tuple):
-            return [self.value(each) for each in value]
+            return [self.mask_value(each) for each in value]
         return value

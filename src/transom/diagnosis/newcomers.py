@@ -1,86 +1,115 @@
-"""What somebody falls into who installs Transom for the first time."""
+"""Common mistakes in a first installation of Transom."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from transom.diagnosis import Observed, Seen
-from transom.diagnosis.fields import age, at, condition, items, label_of, labels_of, mapping, moment, name_of, namespace_of
-from transom.diagnosis.overview import leader
-from transom.pods.environment import excluded
+from transom.common.counting import format_count
+from transom.common.mappings import get_at
+from transom.common.timestamps import parse_timestamp
+from transom.diagnosis.fields import (
+    format_age,
+    format_label,
+    get_condition,
+    get_items,
+    get_labels,
+    get_mapping,
+    get_name,
+    get_namespace,
+)
+from transom.diagnosis.overview import describe_termination, find_leader, iter_missing_rights
+from transom.diagnosis.snapshot import Observed, Seen
+from transom.pods.environment import explain_exclusion
 from transom.pods.registration import NAME as REGISTRATION
 from transom.proxy.layers import BASE
 from transom.proxy.secret import Secret
-from transom.reasons import next_step
-from transom.windows.nodes import KEY, PREVIOUS, WindowsInstanceSpec, has_passphrase
+from transom.reasons.reason_table import find_remedy
 from transom.windows.nodes.inventory import CONFIG_MAP, OF_PEER
+from transom.windows.nodes.private_keys import has_passphrase
+from transom.windows.nodes.windows_instance import KEY, PREVIOUS, WindowsInstanceSpec
 
 _NOT_PULLED: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 
 
-def base_missing(seen: Observed) -> Iterator[Seen]:
-    """No EgressProxy is the base, though there is somebody for whom it would be."""
-    proxies = seen.of("EgressProxy")
-    hosts = [one for one in seen.own("WindowsInstance") if at(one, "spec", "clusterRef") is None]
-    if any(name_of(one) == BASE for one in (*proxies, *seen.of("Proxy"))):
+def find_missing_base(seen: Observed) -> Iterator[Seen]:
+    """Find a missing base EgressProxy although there are consumers for it."""
+    proxies = seen.list_objects("EgressProxy")
+    hosts = [
+        own_object
+        for own_object in seen.iter_own_objects("WindowsInstance")
+        if get_at(own_object, "spec", "clusterRef") is None
+    ]
+    if any(get_name(proxy) == BASE for proxy in (*proxies, *seen.list_objects("Proxy"))):
         return
-    if not hosts and (not proxies or seen.of("Cluster")):
+    if not hosts and (not proxies or seen.list_objects("Cluster")):
         return
     if not proxies:
-        evidence = f"there is no EgressProxy, and {_counted(len(hosts), 'WindowsInstance')} would have it"
-        yield Seen(f"EgressProxy/{BASE}", evidence, "transom init DIR makes one to start from; then: kubectl apply -f DIR")
+        evidence = f"no EgressProxy exists, and it would apply to {format_count(len(hosts), 'WindowsInstance')}"
+        yield Seen(f"EgressProxy/{BASE}", evidence, _INIT, edit=_INIT_FILES)
         return
-    names = ", ".join(map(name_of, proxies))
+    names = ", ".join(map(get_name, proxies))
     # one with a selector is meant for some workload clusters
-    likely = [name_of(one) for one in proxies if at(one, "spec", "clusterSelector") is None]
-    first = next(iter(likely), name_of(proxies[0]))
+    likely = [get_name(proxy) for proxy in proxies if get_at(proxy, "spec", "clusterSelector") is None]
+    first = next(iter(likely), get_name(proxies[0]))
     if not likely:
         evidence = f"EgressProxies are {names}: all select workload clusters, and none is named `{BASE}`"
-        yield Seen(f"EgressProxy/{first}", evidence, "transom init DIR makes one to start from; then: kubectl apply -f DIR")
+        yield Seen(f"EgressProxy/{first}", evidence, _INIT, edit=_INIT_FILES)
         return
-    command = f"{_copied('egressproxy', first, '', BASE, rename=True)} && kubectl delete egressproxy {first}"
-    yield Seen(f"EgressProxy/{first}", f"EgressProxies are {names}: none is named `{BASE}`", command)
+    command = f"{_format_copy_command('egressproxy', first, '', BASE, rename=True)} && kubectl delete egressproxy {first}"
+    edit = f"set metadata.name to {BASE}"
+    yield Seen(f"EgressProxy/{first}", f"EgressProxies are {names}: none is named `{BASE}`", command, edit=edit)
 
 
-def instance_elsewhere(seen: Observed) -> Iterator[Seen]:
-    """A WindowsInstance, or ConfigMap `windows-instances`, in a namespace that nobody looks at."""
-    listed = [one for one in seen.of("ConfigMap") if name_of(one) == CONFIG_MAP]
-    for kind, found in (("WindowsInstance", seen.of("WindowsInstance")), ("ConfigMap", listed)):
-        for one in found:
-            namespace, name, of = namespace_of(one) or "", name_of(one), kind.lower()
+_INIT: Final = "transom init DIR makes one to start from; then: kubectl apply -f DIR"
+_INIT_FILES: Final = "transom init DIR makes one to start from: copy its egress.yaml"
+
+
+def find_instances_elsewhere(seen: Observed) -> Iterator[Seen]:
+    """Find WindowsInstances and ConfigMaps `windows-instances` in namespaces that Transom does not watch."""
+    listed = [obj for obj in seen.list_objects("ConfigMap") if get_name(obj) == CONFIG_MAP]
+    for kind, entry in (("WindowsInstance", seen.list_objects("WindowsInstance")), ("ConfigMap", listed)):
+        for item in entry:
+            namespace, name, of = get_namespace(item) or "", get_name(item), kind.lower()
             if namespace not in (seen.namespace, OF_PEER):
-                moved = _copied(of, name, namespace, seen.namespace)
+                moved = _format_copy_command(of, name, namespace, seen.namespace)
                 evidence = f"it is in namespace {namespace}, Transom in {seen.namespace}"
-                yield Seen(label_of(kind, one), evidence, f"{moved} && kubectl delete {of} {name} -n {namespace}")
+                edit = f"set metadata.namespace to {seen.namespace}, or name {namespace} with -n"
+                yield Seen(
+                    format_label(kind, item), evidence, f"{moved} && kubectl delete {of} {name} -n {namespace}", edit=edit
+                )
 
 
-def reference_elsewhere(seen: Observed) -> Iterator[Seen]:
-    """A Secret or a ConfigMap that the settings name, and that is in another namespace than Transom's, or in none."""
-    for kind, name, by in references(seen):
-        if any(name_of(one) == name for one in seen.own(kind)):
+def find_references_elsewhere(seen: Observed) -> Iterator[Seen]:
+    """Find Secrets and ConfigMaps named by the settings that are not in Transom's namespace."""
+    if describe_termination(seen):
+        # nothing can be created there
+        return
+    for kind, name, by in iter_references(seen):
+        if any(get_name(own_object) == name for own_object in seen.iter_own_objects(kind)):
             continue
-        places = [namespace for found, namespace, named in seen.elsewhere if (found, named) == (kind, name)]
+        places = [namespace for item, namespace, named in seen.elsewhere if (item, named) == (kind, name)]
         wanted = f"{kind}/{seen.namespace}/{name}"
         if places:
             evidence = f"{by} names it; it is in namespace {', '.join(places)}, and not in {seen.namespace}"
-            yield Seen(wanted, evidence, _copied(kind.lower(), name, places[0], seen.namespace))
+            yield Seen(wanted, evidence, _format_copy_command(kind.lower(), name, places[0], seen.namespace))
         else:
-            yield Seen(wanted, f"{by} names it, and there is none", _made(kind, name, by, seen.namespace))
+            edit = _format_addition(kind, name, by)
+            yield Seen(wanted, f"{by} names it, and there is none", _format_creation(kind, name, by, seen.namespace), edit=edit)
 
 
-def references(seen: Observed) -> Iterator[tuple[str, str, str]]:
-    """Kind and name of what is looked for in Transom's namespace, and what names it; each once."""
-    found: dict[tuple[str, str], str] = {}
-    for one in seen.of("EgressProxy"):
+def iter_references(seen: Observed) -> Iterator[tuple[str, str, str]]:
+    """Kind and name of each object that Transom reads from its namespace, and the object that names it; each once."""
+    owners: dict[tuple[str, str], str] = {}
+    for obj in seen.list_objects("EgressProxy"):
         for kind, field in (("Secret", "credentialsSecret"), ("ConfigMap", "trustedCA")):
-            if name := at(one, "spec", field, "name"):
-                found.setdefault((kind, str(name)), f"spec.{field} of EgressProxy/{name_of(one)}")
-    for one in seen.own("WindowsInstance"):
-        name = at(one, "spec", "keySecret", "name") or WindowsInstanceSpec().key_secret.name
-        found.setdefault(("Secret", str(name)), f"spec.keySecret of WindowsInstance/{name_of(one)}")
-    yield from ((kind, name, by) for (kind, name), by in found.items())
+            if name := get_at(obj, "spec", field, "name"):
+                owners.setdefault((kind, str(name)), f"spec.{field} of EgressProxy/{get_name(obj)}")
+    for own_object in seen.iter_own_objects("WindowsInstance"):
+        name = get_at(own_object, "spec", "keySecret", "name") or WindowsInstanceSpec().key_secret.name
+        owners.setdefault(("Secret", str(name)), f"spec.keySecret of WindowsInstance/{get_name(own_object)}")
+    yield from ((kind, name, by) for (kind, name), by in owners.items())
 
 
-def _made(kind: str, name: str, by: str, namespace: str) -> str:
+def _format_creation(kind: str, name: str, by: str, namespace: str) -> str:
     if kind == "ConfigMap":
         return f"kubectl create configmap {name} -n {namespace} --from-file=ca-bundle.crt=FILE"
     if by.startswith("spec.keySecret"):
@@ -88,95 +117,133 @@ def _made(kind: str, name: str, by: str, namespace: str) -> str:
     return f"kubectl create secret generic {name} -n {namespace} --from-file=username=FILE --from-file=password=FILE"
 
 
-def definitions_missing(seen: Observed) -> Iterator[Seen]:
-    """The server does not know Transom's kinds."""
+def _format_addition(kind: str, name: str, by: str) -> str:
+    """Return what to add to files."""
+    if kind == "ConfigMap":
+        return f"add ConfigMap {name} to the files, with the key ca-bundle.crt; transom init DIR --ca FILE writes one to copy"
+    if by.startswith("spec.keySecret"):
+        return (
+            f"add Secret {name} to the files, with the key {KEY}; transom init DIR --key FILE --host ADDRESS writes one to copy"
+        )
+    return f"add Secret {name} to the files, with the keys username and password"
+
+
+def find_missing_definitions(seen: Observed) -> Iterator[Seen]:
+    """Find out if the server does not serve Transom's kinds."""
     if seen.undefined:
         evidence = f"{seen.source} does not know {', '.join(seen.undefined)}: is it the cluster that is meant?"
         yield Seen("CustomResourceDefinition", evidence, "transom manifests --part crds | kubectl apply -f -")
 
 
-def leader_missing(seen: Observed) -> Iterator[Seen]:
-    """Nobody works, though there is work."""
-    found = leader(seen)
-    if found is None or found.working or not (seen.of("EgressProxy") or seen.of("WindowsInstance")):
+def find_missing_leader(seen: Observed) -> Iterator[Seen]:
+    """Find out if no operator runs although there is work."""
+    leader_state = find_leader(seen)
+    if (
+        leader_state is None
+        or leader_state.working
+        or not (seen.list_objects("EgressProxy") or seen.list_objects("WindowsInstance"))
+    ):
         return
-    evidence = "nobody ever held it"
-    if found.holder:
-        evidence = (
-            f"{found.holder} was the last to hold it, and renewed it {age(seen.now, moment(found.renewed)) or 'never'} ago"
-        )
-    command = f"kubectl describe pods -n {seen.namespace} -l app.kubernetes.io/component=operator"
-    made = next((one for one in seen.own("Deployment") if name_of(one) == "transom"), None)
-    if made is not None and at(made, "spec", "replicas") == 0:
+    evidence = (
+        f"the last leader stopped cleanly and last renewed it at {leader_state.renewed}"
+        if leader_state.renewed
+        else "it never had a holder"
+    )
+    if leader_state.holder:
+        renewed = format_age(seen.now, parse_timestamp(leader_state.renewed)) or "never"
+        evidence = f"{leader_state.holder} was the last to hold it, and renewed it {renewed} ago"
+    labels = "-l app.kubernetes.io/component=operator"
+    command = f"kubectl describe pods -n {seen.namespace} {labels}"
+    if any(_is_running(pod) for pod in seen.iter_own_objects("Pod")):
+        command = f"kubectl logs -n {seen.namespace} {labels} --tail=50"
+    if next(iter_missing_rights(seen), None):
+        evidence += "; its ServiceAccount lacks rights (rights-missing)"
+    made = next((own_object for own_object in seen.iter_own_objects("Deployment") if get_name(own_object) == "transom"), None)
+    if made is not None and get_at(made, "spec", "replicas") == 0:
         command = f"kubectl scale deployment transom -n {seen.namespace} --replicas=2"
         evidence += "; Deployment transom has 0 replicas"
-    elif why := "; ".join(_not_running(seen)):
+    elif why := "; ".join(_explain_pods_not_running(seen)):
         evidence += f"; {why}"
-    if seen.was_read("Deployment") and not any(name_of(one) == "transom" for one in seen.own("Deployment")):
+    if seen.was_read("Deployment") and not any(
+        get_name(own_object) == "transom" for own_object in seen.iter_own_objects("Deployment")
+    ):
         command = "transom manifests --image REGISTRY/transom:TAG | kubectl apply -f -"
-        evidence += f"; there is no Deployment transom in namespace {seen.namespace}"
+        evidence += f"; Deployment transom does not exist in namespace {seen.namespace}"
     yield Seen(f"Lease/{seen.namespace}/transom", evidence, command)
 
 
-def _not_running(seen: Observed) -> Iterator[str]:
-    """Why pods of the operator do not run."""
-    for pod in seen.own("Pod"):
-        if labels_of(pod).get("app.kubernetes.io/component") != "operator":
+def _is_running(pod: Mapping[str, Any]) -> bool:
+    """Return True for a pod of the operator that runs, and may not be ready: its log has the cause."""
+    return get_labels(pod).get("app.kubernetes.io/component") == "operator" and get_at(pod, "status", "phase") == "Running"
+
+
+def _explain_pods_not_running(seen: Observed) -> Iterator[str]:
+    """Iterate over reasons why the operator's pods do not run."""
+    for pod in seen.iter_own_objects("Pod"):
+        if get_labels(pod).get("app.kubernetes.io/component") != "operator":
             continue
-        unscheduled = condition(pod, "PodScheduled")
+        unscheduled = get_condition(pod, "PodScheduled")
         if unscheduled.get("status") == "False":
-            yield f"{name_of(pod)}: {unscheduled.get('reason')}: {unscheduled.get('message')}"
-        for status in items(pod, "status", "containerStatuses"):
-            waiting, ended = (mapping(status, *path) for path in (("state", "waiting"), ("lastState", "terminated")))
+            yield f"{get_name(pod)}: {unscheduled.get('reason')}: {unscheduled.get('message')}"
+        for status in get_items(pod, "status", "containerStatuses"):
+            waiting, ended = (get_mapping(status, *path) for path in (("state", "waiting"), ("lastState", "terminated")))
             if waiting.get("reason") and waiting["reason"] not in _NOT_PULLED:
                 last = f", last {ended.get('reason')}, exit code {ended.get('exitCode')}" if ended else ""
-                yield f"{name_of(pod)}: {waiting['reason']}{last}"
+                yield f"{get_name(pod)}: {waiting['reason']}{last}"
 
 
-def image_not_pulled(seen: Observed) -> Iterator[Seen]:
-    """A pod of Transom's whose image cannot be had."""
-    for pod in seen.own("Pod"):
-        for status in (*items(pod, "status", "initContainerStatuses"), *items(pod, "status", "containerStatuses")):
-            waiting = mapping(status, "state", "waiting")
+def find_image_errors(seen: Observed) -> Iterator[Seen]:
+    """Find pods of Transom whose image cannot be pulled."""
+    for pod in seen.iter_own_objects("Pod"):
+        for status in (*get_items(pod, "status", "initContainerStatuses"), *get_items(pod, "status", "containerStatuses")):
+            waiting = get_mapping(status, "state", "waiting")
             if waiting.get("reason") in _NOT_PULLED:
                 evidence = f"{status.get('image')}: {waiting['reason']}: {waiting.get('message') or 'no word of the runtime'}"
                 command = "transom manifests --image REGISTRY/transom:TAG | kubectl apply -f - (make one: docs/image.md)"
-                yield Seen(label_of("Pod", pod), evidence, command)
+                yield Seen(format_label("Pod", pod), evidence, command)
                 break
 
 
-def key_with_passphrase(seen: Observed) -> Iterator[Seen]:
-    """An SSH key that asks for something to be typed."""
-    names = {name for kind, name, by in references(seen) if kind == "Secret" and by.startswith("spec.keySecret")}
-    for secret in seen.own("Secret"):
-        data = mapping(secret, "data")
+def find_encrypted_keys(seen: Observed) -> Iterator[Seen]:
+    """Find SSH keys with a passphrase."""
+    names = {name for kind, name, by in iter_references(seen) if kind == "Secret" and by.startswith("spec.keySecret")}
+    for secret in seen.iter_own_objects("Secret"):
+        data = get_mapping(secret, "data")
         for entry in (KEY, PREVIOUS):
             key = data.get(entry)
-            if name_of(secret) in names and isinstance(key, Secret) and has_passphrase(key.reveal()):
-                made = f"kubectl create secret generic {name_of(secret)} -n {seen.namespace} --from-file={entry}=COPY"
+            if get_name(secret) in names and isinstance(key, Secret) and has_passphrase(key.reveal()):
+                made = f"kubectl create secret generic {get_name(secret)} -n {seen.namespace} --from-file={entry}=COPY"
                 command = f"ssh-keygen -p -N '' -f COPY && {made} --dry-run=client -o yaml | kubectl apply -f -"
-                yield Seen(f"Secret/{seen.namespace}/{name_of(secret)}", f"{entry} is sealed with a passphrase", command)
+                edit = f"run ssh-keygen -p -N '' -f COPY, and put the content of COPY into the Secret as {entry}"
+                object_name = f"Secret/{seen.namespace}/{get_name(secret)}"
+                yield Seen(object_name, f"{entry} is sealed with a passphrase", command, edit=edit)
 
 
-def credential_with_line_break(seen: Observed) -> Iterator[Seen]:
-    """A user name or a password of the proxy that ends with a line break, as `echo` and editors leave one."""
-    names = {name for kind, name, by in references(seen) if kind == "Secret" and by.startswith("spec.credentialsSecret")}
-    for secret in seen.own("Secret"):
-        data = mapping(secret, "data")
-        broken = [key for key in ("username", "password") if isinstance(one := data.get(key), Secret) and _ends(one)]
-        if name_of(secret) in names and broken:
-            name = f"{name_of(secret)} -n {seen.namespace}"
+def find_line_breaks_in_credentials(seen: Observed) -> Iterator[Seen]:
+    """Find proxy credentials that end with a line break, as `echo` and editors write one."""
+    names = {name for kind, name, by in iter_references(seen) if kind == "Secret" and by.startswith("spec.credentialsSecret")}
+    for secret in seen.iter_own_objects("Secret"):
+        data = get_mapping(secret, "data")
+        broken = [
+            key for key in ("username", "password") if isinstance(credential := data.get(key), Secret) and _ends(credential)
+        ]
+        if get_name(secret) in names and broken:
+            name = f"{get_name(secret)} -n {seen.namespace}"
             made = f"kubectl create secret generic {name} --from-literal=username=USER --from-file=password=/dev/stdin"
             command = f"printf %s PASSWORD | {made} --dry-run=client -o yaml | kubectl apply -f -"
-            yield Seen(f"Secret/{seen.namespace}/{name_of(secret)}", f"{' and '.join(broken)}: ends with a line break", command)
+            problem, edit = (
+                f"Secret/{seen.namespace}/{get_name(secret)}",
+                "write the value without it: `printf %s PASSWORD | base64`",
+            )
+            yield Seen(problem, f"{' and '.join(broken)}: ends with a line break", command, edit=edit)
 
 
 def _ends(text: Secret) -> bool:
     return text.reveal().endswith("\n")
 
 
-def webhook_selects_nothing(seen: Observed) -> Iterator[Seen]:
-    """The registration is there, or should be, and no pod gets anything."""
+def find_idle_webhook(seen: Observed) -> Iterator[Seen]:
+    """Find a registration, existing or expected, with which no pod gets settings."""
     egress = seen.pod_egress
     if egress is None or not egress.gives:
         return
@@ -184,14 +251,22 @@ def webhook_selects_nothing(seen: Observed) -> Iterator[Seen]:
         evidence = "the proxy has credentials, and spec.pods.namespaceSelector is not set: pods get no proxy"
         yield Seen(f"EgressProxy/{BASE}", evidence, _SELECT)
         return
-    for one in seen.of("MutatingWebhookConfiguration"):
-        if name_of(one) == REGISTRATION and not one.get("webhooks"):
+    for item in seen.list_objects("MutatingWebhookConfiguration"):
+        if get_name(item) == REGISTRATION and not item.get("webhooks"):
             evidence = "it asks about no pod, though the settings are for pods"
             command = f"kubectl rollout restart deployment/transom-webhook -n {seen.namespace}"
             yield Seen(f"MutatingWebhookConfiguration/{REGISTRATION}", evidence, command)
-    spaces = [one for one in seen.of("Namespace") if excluded(name_of(one), labels_of(one), seen.namespace) is None]
-    if egress.selector is not None and spaces and not any(egress.selects(name_of(one), labels_of(one)) for one in spaces):
-        evidence = f"spec.pods.namespaceSelector selects none of {_counted(len(spaces), 'Namespace')}"
+    spaces = [
+        obj
+        for obj in seen.list_objects("Namespace")
+        if explain_exclusion(get_name(obj), get_labels(obj), seen.namespace) is None
+    ]
+    if (
+        egress.selector is not None
+        and spaces
+        and not any(egress.is_selected(get_name(space), get_labels(space)) for space in spaces)
+    ):
+        evidence = f"spec.pods.namespaceSelector selects none of {format_count(len(spaces), 'Namespace')}"
         yield Seen(f"EgressProxy/{BASE}", evidence, "kubectl label namespace NAME KEY=VALUE, as the selector asks for")
 
 
@@ -202,26 +277,29 @@ _SELECT: Final = (
 )
 
 
-def _copied(kind: str, name: str, place: str, to: str, *, rename: bool = False) -> str:
-    """The command that makes of an object its copy under another name, or in another namespace; `place` and `to` say which."""
+def _format_copy_command(kind: str, name: str, place: str, to: str, *, rename: bool = False) -> str:
+    """Format the command that copies an object under another name, or to another namespace, per `place` and `to`."""
     own = rf"s/^  name: {name}$/  name: {to}/;" if rename else ""
     edit = f"sed -E '{own}/^  (namespace|uid|resourceVersion|generation|creationTimestamp):/d'"
     source, target = f" -n {place}" if place else "", "" if rename else f" -n {to}"
     return f"kubectl get {kind} {name}{source} -o yaml | {edit} | kubectl apply{target} -f -"
 
 
-def host_key_changed(seen: Observed) -> Iterator[Seen]:
-    """A host shows another key than the one that it is known by."""
-    for one in seen.own("WindowsInstance"):
-        said = next((each for each in (condition(one, "Reachable"), condition(one, "Configured")) if _changed(each)), None)
-        if said is not None:
-            command = next_step("HostKeyChanged", name_of(one), seen.namespace)
-            yield Seen(label_of("WindowsInstance", one), str(said.get("message")), command)
+def find_changed_host_keys(seen: Observed) -> Iterator[Seen]:
+    """Find hosts that present another key than the recorded one."""
+    for own_object in seen.iter_own_objects("WindowsInstance"):
+        key_condition = next(
+            (
+                each
+                for each in (get_condition(own_object, "Reachable"), get_condition(own_object, "Configured"))
+                if _is_key_changed(each)
+            ),
+            None,
+        )
+        if key_condition is not None:
+            command = find_remedy("HostKeyChanged", get_name(own_object), seen.namespace)
+            yield Seen(format_label("WindowsInstance", own_object), str(key_condition.get("message")), command)
 
 
-def _changed(said: Mapping[str, Any]) -> bool:
-    return bool(said.get("reason") == "HostKeyChanged")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _is_key_changed(key_condition: Mapping[str, Any]) -> bool:
+    return bool(key_condition.get("reason") == "HostKeyChanged")

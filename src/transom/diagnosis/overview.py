@@ -7,24 +7,35 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from transom.common.mappings import get_at
+from transom.common.timestamps import parse_timestamp
 from transom.controllers.egress.host_counts import WAITS
-from transom.diagnosis import Observed, Unread, Value
-from transom.diagnosis.fields import at, condition, items, labels_of, mapping, meta, moment, name_of, namespace_of
+from transom.diagnosis.fields import get_condition, get_items, get_labels, get_mapping, get_metadata, get_name, get_namespace
+from transom.diagnosis.snapshot import Observed, Unread, Value
 from transom.pods.outdated import Outdated
 from transom.pods.registration import NAME as REGISTRATION
 from transom.proxy.layers import BASE
 from transom.proxy.objects import LabelSelector
-from transom.reasons import next_step, page_of
+from transom.reasons.reason_table import find_page, find_remedy
 
 State = Literal["failed", "waiting", "ready"]
-WAITING: Final = WAITS | {"Paused"}
-"""Reasons of a host that is not there yet, or left alone, and with which nothing is wrong."""
+WAITING: Final = WAITS | {"Paused", "NotObserved"}
+"""Reasons of a host that is in progress or left alone, and healthy."""
 NOT_SEEN: Final = "NotSeen"
+NOT_OBSERVED: Final = "NotObserved"
+"""The object was edited since the operator last looked at it."""
+STATUS_NEWER: Final = "StatusNewer"
+"""The status is of a later edit than the object: a user restored etcd."""
+REMOVING: Final = "Removing"
+DIFFERS: Final = "Differs"
+"""What is said of a host of a directory that `diff` found to differ: it waits for `apply`."""
 SOON: Final = timedelta(days=30)
 """How long before its end a certificate is named."""
 _LEASE: Final = "transom"
 _ORDER: Final[tuple[State, ...]] = ("failed", "waiting", "ready")
 _KINDS: Final = ("EgressProxy", "WindowsInstance")
+_SKEW: Final = 2.0
+"""Seconds that the clock of the operator may be ahead of this machine's without a second look."""
 _DURATION: Final = 15
 """Seconds of a lease that does not say it (LeaseSpec of `transom run`)."""
 
@@ -45,30 +56,36 @@ class ObjectStatus(msgspec.Struct, frozen=True, rename="camel"):
     since: str | None = None
     """Since when it is so."""
     next: str = ""
-    """What there is to do; empty where nothing is, or nothing is known."""
+    """The next step; empty if there is none, or it is unknown."""
     page: str = ""
-    """Where the reason of what is not ready is told of."""
+    """The page that describes the reason of the failure."""
 
     @property
     def state(self) -> State:
         """What it means for people."""
         if self.ready == "True":
             return "ready"
-        return "waiting" if self.reason in WAITING else "failed"
+        if self.reason == REMOVING and self.next:
+            return "failed"
+        return "waiting" if self.reason in (*WAITING, DIFFERS) else "failed"
 
 
 class RolloutStatus(msgspec.Struct, frozen=True):
-    """How far the settings have come to the hosts of this cluster; `halted` says why no further host is begun."""
+    """How far the settings have come to the hosts of this cluster; `halted` says why no further host is started.
+
+    `outdated`: the settings were edited since, and the numbers are of the edit before, as the output notes.
+    """
 
     total: int
     updated: int
     waiting: int
     failed: int
     halted: str = ""
+    outdated: str = ""
 
 
 class ClusterStatus(msgspec.Struct, frozen=True):
-    """A workload cluster of Cluster API: its phase, and the EgressProxies that hold for it, the base first."""
+    """A workload cluster of Cluster API: its phase, and its EgressProxies, the base first."""
 
     namespace: str
     name: str
@@ -85,7 +102,7 @@ class Expiry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Leader(msgspec.Struct, frozen=True):
-    """Who works. `holder` is empty where nobody does; `working`: the lease is not over."""
+    """The leader. `holder` is empty without one; `working`: the lease has not expired."""
 
     holder: str
     renewed: str | None
@@ -122,153 +139,245 @@ class Overview(msgspec.Struct, frozen=True):
     deployments: dict[str, Running] | None = None
     version: str = ""
     unread: tuple[Unread, ...] = ()
+    terminating: str = ""
+    """Why nothing can be created in Transom's namespace: it is being deleted."""
+    rights: tuple[str, ...] = ()
+    """What Transom's ServiceAccounts may not do, though their options require it."""
 
 
-def overview(observed: Observed, pods: tuple[Outdated, ...] | None = None, version: str = "") -> Overview:
-    """What is where. `pods` are those older than the settings, `version` is that of this program."""
-    proxies = observed.of("EgressProxy")
-    found = [*map(of_proxy, proxies), *map(of_host, observed.of("WindowsInstance"))]
-    base = next((one for one in proxies if name_of(one) == BASE), None)
+def build_overview(observed: Observed, pods: tuple[Outdated, ...] | None = None, version: str = "") -> Overview:
+    """Build the overview. `pods` are those older than the settings, `version` is that of this program."""
+    proxies = observed.list_objects("EgressProxy")
+    who = find_leader(observed)
+    works = who is not None and who.working
+    rows = [
+        *(build_proxy_row(proxy, operator_works=works) for proxy in proxies),
+        *(build_host_row(obj, operator_works=works) for obj in observed.list_objects("WindowsInstance")),
+    ]
+    base = next((proxy for proxy in proxies if get_name(proxy) == BASE), None)
     return Overview(
         observed.source,
-        tuple(sorted(found, key=by_urgency)),
-        rollout=None if base is None else _rollout(base),
-        clusters=_clusters(observed),
-        certificates=tuple(ending(_ends(proxies), observed.now)),
+        tuple(sorted(rows, key=get_urgency_key)),
+        rollout=None if base is None else _read_rollout(base),
+        clusters=_build_cluster_rows(observed),
+        certificates=tuple(iter_expiring(_ends(proxies), observed.now)),
         pods=pods,
-        webhook=_webhook(observed, base),
-        leader=leader(observed),
-        deployments=_deployments(observed),
+        webhook=_read_webhook_state(observed, base),
+        leader=who,
+        deployments=_read_deployments(observed),
         version=version,
         unread=observed.unread,
+        terminating=describe_termination(observed),
+        rights=tuple(iter_missing_rights(observed)),
     )
 
 
-def by_urgency(one: ObjectStatus) -> tuple[object, ...]:
-    """What rows are sorted by: what is not ready first."""
+def describe_termination(observed: Observed) -> str:
+    """Return why nothing can be created in Transom's namespace; empty if it is not being deleted."""
+    for obj in observed.list_objects("Namespace"):
+        if get_name(obj) == observed.namespace and (since := get_metadata(obj).get("deletionTimestamp")):
+            return f"namespace {observed.namespace} is being deleted since {since}: nothing can be created in it"
+    return ""
+
+
+def iter_missing_rights(observed: Observed) -> Iterator[str]:
+    """Yield what the ServiceAccounts of Transom may not do, as the API server answered."""
+    for obj in observed.list_objects("SubjectAccessReview"):
+        if get_at(obj, "status", "allowed") is False:
+            yield f"{get_at(obj, 'spec', 'user')} may not {get_name(obj)}"
+
+
+def get_urgency_key(row: ObjectStatus) -> tuple[object, ...]:
+    """Return the sort key of rows: what is not ready comes first."""
     # the settings are what hosts wait for: they come first among equals
-    return _ORDER.index(one.state), _KINDS.index(one.kind), as_counted(one.name)
+    return _ORDER.index(row.state), _KINDS.index(row.kind), get_natural_key(row.name)
 
 
-def as_counted(name: str) -> list[tuple[int, str]]:
-    """What names are sorted by, so that `win-10` comes after `win-2`."""
+def get_natural_key(name: str) -> list[tuple[int, str]]:
+    """Return the sort key of names, so that `win-10` comes after `win-2`."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"([0-9]+)", name)]
 
 
-def of_proxy(value: Value) -> ObjectStatus:
-    """A row for an EgressProxy."""
-    status = mapping(value, "status")
-    hosts = {str(key): count for key, count in mapping(status, "hosts").items() if isinstance(count, int)}
-    expiry = at(status, "trustBundle", "earliestExpiry")
-    made = _with_step(_ready("EgressProxy", value))
+def build_proxy_row(value: Value, *, operator_works: bool = False) -> ObjectStatus:
+    """Build the row of an EgressProxy."""
+    status = get_mapping(value, "status")
+    hosts = {str(key): count for key, count in get_mapping(status, "hosts").items() if isinstance(count, int)}
+    expiry = get_at(status, "trustBundle", "earliestExpiry")
+    made = _with_step(_build_row("EgressProxy", value), operator_works=operator_works)
     return msgspec.structs.replace(made, settings=status.get("settings"), hosts=hosts, earliest_expiry=expiry)
 
 
-def of_host(value: Value) -> ObjectStatus:
-    """A row for a WindowsInstance."""
-    made = msgspec.structs.replace(_ready("WindowsInstance", value), address=at(value, "spec", "address"))
-    if at(value, "spec", "paused") is True:
+def build_host_row(value: Value, *, operator_works: bool = False) -> ObjectStatus:
+    """Build the row of a WindowsInstance."""
+    made = msgspec.structs.replace(_build_row("WindowsInstance", value), address=get_at(value, "spec", "address"))
+    if get_at(value, "spec", "paused") is True and made.reason != REMOVING:
         made = msgspec.structs.replace(made, reason="Paused", message="spec.paused is set: it is left alone")
-    return _with_step(made)
+    return _with_step(made, operator_works=operator_works)
 
 
-def _with_step(one: ObjectStatus) -> ObjectStatus:
-    if one.ready == "True":
-        return one
-    step = next_step(one.reason, one.name, one.namespace or "", one.address or "")
-    return msgspec.structs.replace(one, next=step, page=page_of(one.reason))
+def format_deletion_step(kind: str, name: str, namespace: str | None) -> str:
+    """Return what ends a deletion without an operator. It changes no host."""
+    place = f" -n {namespace}" if namespace else ""
+    return f"""kubectl patch {kind.lower()} {name}{place} --type=merge -p '{{"metadata":{{"finalizers":null}}}}'"""
 
 
-def _ready(kind: str, value: Value) -> ObjectStatus:
-    ready = condition(value, "Ready") or {
+def _with_step(row: ObjectStatus, *, operator_works: bool) -> ObjectStatus:
+    if row.ready == "True":
+        return row
+    if row.reason == REMOVING:
+        step = (
+            ""
+            if operator_works
+            else f"start the operator, or leave the host unchanged: {format_deletion_step(row.kind, row.name, row.namespace)}"
+        )
+        return msgspec.structs.replace(row, next=step, page=find_page(row.reason))
+    step = find_remedy(row.reason, row.name, row.namespace or "", row.address or "")
+    return msgspec.structs.replace(row, next=step, page=find_page(row.reason))
+
+
+def _build_row(kind: str, value: Value) -> ObjectStatus:
+    ready = get_condition(value, "Ready") or {
         "status": "Unknown",
         "reason": NOT_SEEN,
         "message": "no operator has looked at it",
-        "lastTransitionTime": meta(value).get("creationTimestamp"),
+        "lastTransitionTime": get_metadata(value).get("creationTimestamp"),
     }
-    said, reason, message = (str(ready.get(field) or "") for field in ("status", "reason", "message"))
+    ready_status, reason, message = (str(ready.get(field) or "") for field in ("status", "reason", "message"))
     since = ready.get("lastTransitionTime")
-    return ObjectStatus(kind, namespace_of(value), name_of(value), said, reason, message, since=since)
+    generation, observed = get_metadata(value).get("generation"), get_observed_generation(value)
+    if deleted := get_metadata(value).get("deletionTimestamp"):
+        waits = (
+            f"it is being deleted, and waits for {', '.join(get_metadata(value).get('finalizers') or ()) or 'the API server'}"
+        )
+        details = f": {message}" if ready_status != "True" and message else ""
+        ready_status, reason, message, since = "False", REMOVING, waits + details, deleted
+    elif observed is not None and isinstance(generation, int) and observed != generation:
+        last = f"{reason}: {message}" if message else reason
+        if observed < generation:
+            message = f"the operator has not looked at its newest edit (generation {generation}); of {observed} it said {last}"
+            ready_status, reason = "Unknown", NOT_OBSERVED
+        else:
+            message = f"its status is of generation {observed}, the object of {generation}: etcd was restored"
+            ready_status, reason = "Unknown", STATUS_NEWER
+    return ObjectStatus(kind, get_namespace(value), get_name(value), ready_status, reason, message, since=since)
 
 
-def _rollout(base: Value) -> RolloutStatus | None:
-    hosts = at(base, "status", "hosts")
+def get_observed_generation(value: Value) -> int | None:
+    """Return the generation of which the condition Ready, or else the status, speaks; None if that is not known."""
+    for item in (get_condition(value, "Ready").get("observedGeneration"), get_at(value, "status", "observedGeneration")):
+        if isinstance(item, int):
+            return item
+    return None
+
+
+def _read_rollout(base: Value) -> RolloutStatus | None:
+    hosts = get_at(base, "status", "hosts")
     if not isinstance(hosts, Mapping):
         return None
     total, updated, waiting, failed = (_count(hosts.get(field)) for field in ("total", "updated", "waiting", "failed"))
-    halted = condition(base, "RolloutHalted")
+    halted = get_condition(base, "RolloutHalted")
     why = str(halted.get("message") or "") if halted.get("status") == "True" else ""
-    return RolloutStatus(total, updated, waiting, failed, why)
+    return RolloutStatus(total, updated, waiting, failed, why, _describe_outdated(base))
+
+
+def _describe_outdated(base: Value) -> str:
+    generation, observed = get_metadata(base).get("generation"), get_observed_generation(base)
+    if observed is None or not isinstance(generation, int) or observed == generation:
+        return ""
+    return f"of generation {observed}; the object is of generation {generation}"
 
 
 def _count(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _clusters(observed: Observed) -> tuple[ClusterStatus, ...] | None:
+def _build_cluster_rows(observed: Observed) -> tuple[ClusterStatus, ...] | None:
     if not observed.was_read("Cluster"):
         return None
-    proxies = observed.of("EgressProxy")
+    proxies = observed.list_objects("EgressProxy")
     return tuple(
         ClusterStatus(
-            namespace_of(one) or "",
-            name_of(one),
-            str(at(one, "status", "phase") or "Unknown"),
-            tuple(sorted((name_of(each) for each in proxies if _selects(each, one)), key=lambda name: (name != BASE, name))),
+            get_namespace(obj) or "",
+            get_name(obj),
+            str(get_at(obj, "status", "phase") or "Unknown"),
+            tuple(
+                sorted((get_name(each) for each in proxies if _is_selected(each, obj)), key=lambda name: (name != BASE, name))
+            ),
         )
-        for one in observed.of("Cluster")
+        for obj in observed.list_objects("Cluster")
     )
 
 
-def _selects(proxy: Value, cluster: Value) -> bool:
-    given = at(proxy, "spec", "clusterSelector")
-    if given is None:
+def _is_selected(proxy: Value, cluster: Value) -> bool:
+    cluster_selector = get_at(proxy, "spec", "clusterSelector")
+    if cluster_selector is None:
         return True
     try:
-        return msgspec.convert(given, LabelSelector).matches(labels_of(cluster))
+        return msgspec.convert(cluster_selector, LabelSelector).matches(get_labels(cluster))
     except msgspec.ValidationError:
         return False
 
 
 def _ends(proxies: Iterable[Value]) -> dict[str, str | None]:
-    return {f"EgressProxy/{name_of(one)}": at(one, "status", "trustBundle", "earliestExpiry") for one in proxies}
+    return {f"EgressProxy/{get_name(proxy)}": get_at(proxy, "status", "trustBundle", "earliestExpiry") for proxy in proxies}
 
 
-def ending(ends: Mapping[str, str | None], now: datetime) -> Iterator[Expiry]:
-    """The bundles, by the object that names them, whose first certificate ends soon."""
+def iter_expiring(ends: Mapping[str, str | None], now: datetime) -> Iterator[Expiry]:
+    """Iterate over the bundles whose first certificate expires soon, by the object that names them."""
     for name, text in ends.items():
-        end = moment(text)
+        end = parse_timestamp(text)
         if text is not None and end is not None and end - now < SOON:
             yield Expiry(name, text, (end - now).days)
 
 
-def _webhook(observed: Observed, base: Value | None) -> WebhookState | None:
-    said = condition(base, "PodsInjected") if base is not None else {}
-    if not observed.was_read("MutatingWebhookConfiguration") and not said:
+def _read_webhook_state(observed: Observed, base: Value | None) -> WebhookState | None:
+    pods_condition = get_condition(base, "PodsInjected") if base is not None else {}
+    if not observed.was_read("MutatingWebhookConfiguration") and not pods_condition:
         return None
-    made = next((one for one in observed.of("MutatingWebhookConfiguration") if name_of(one) == REGISTRATION), None)
-    reason, message = (str(said.get(field) or "") for field in ("reason", "message"))
+    made = next((obj for obj in observed.list_objects("MutatingWebhookConfiguration") if get_name(obj) == REGISTRATION), None)
+    reason, message = (str(pods_condition.get(field) or "") for field in ("reason", "message"))
     return WebhookState(made is not None and bool(made.get("webhooks")), reason, message)
 
 
-def leader(observed: Observed) -> Leader | None:
-    """Who works in Transom's namespace; None where that is not known."""
+def find_leader(observed: Observed) -> Leader | None:
+    """Return the leader in Transom's namespace; None if it is unknown."""
     if not observed.was_read("Lease"):
         return None
-    lease = next((one for one in observed.own("Lease") if name_of(one) == _LEASE), {})
-    holder, renewed = str(at(lease, "spec", "holderIdentity") or ""), at(lease, "spec", "renewTime")
-    seconds, then = at(lease, "spec", "leaseDurationSeconds") or _DURATION, moment(renewed)
-    working = bool(holder) and then is not None and (observed.now - then).total_seconds() < 2 * _count(seconds)
-    return Leader(holder, renewed, working)
+    lease = next((own_object for own_object in observed.iter_own_objects("Lease") if get_name(own_object) == _LEASE), {})
+    holder, renewed = str(get_at(lease, "spec", "holderIdentity") or ""), get_at(lease, "spec", "renewTime")
+    return Leader(holder, renewed, bool(holder) and _is_renewed(observed, lease))
 
 
-def _deployments(observed: Observed) -> dict[str, Running] | None:
+def needs_second_look(observed: Observed) -> bool:
+    """Return True if one reading of the lease does not show whether it is renewed: the clocks of two machines may differ."""
+    who = find_leader(observed)
+    if observed.lease_renewing is not None or who is None or not who.holder:
+        return False
+    then = parse_timestamp(who.renewed)
+    return then is None or not -_SKEW <= (observed.now - then).total_seconds() <= _DURATION
+
+
+def _is_renewed(observed: Observed, lease: Mapping[str, Any]) -> bool:
+    if observed.lease_renewing is not None:
+        return observed.lease_renewing
+    seconds, then = (
+        get_at(lease, "spec", "leaseDurationSeconds") or _DURATION,
+        parse_timestamp(get_at(lease, "spec", "renewTime")),
+    )
+    return then is not None and (observed.now - then).total_seconds() < 2 * _count(seconds)
+
+
+def _read_deployments(observed: Observed) -> dict[str, Running] | None:
     if not observed.was_read("Deployment"):
         return None
-    return {name_of(one): _running(one) for one in observed.own("Deployment") if name_of(one).startswith("transom")}
+    return {
+        get_name(own_object): _read_running(own_object)
+        for own_object in observed.iter_own_objects("Deployment")
+        if get_name(own_object).startswith("transom")
+    }
 
 
-def _running(deployment: Mapping[str, Any]) -> Running:
-    containers = items(deployment, "spec", "template", "spec", "containers") or [{}]
-    wanted, available = at(deployment, "spec", "replicas"), at(deployment, "status", "availableReplicas")
+def _read_running(deployment: Mapping[str, Any]) -> Running:
+    containers = get_items(deployment, "spec", "template", "spec", "containers") or [{}]
+    wanted, available = get_at(deployment, "spec", "replicas"), get_at(deployment, "status", "availableReplicas")
     return Running(str(containers[0].get("image") or ""), 1 if wanted is None else _count(wanted), _count(available))

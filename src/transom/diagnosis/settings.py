@@ -1,105 +1,180 @@
-"""What is wrong with the settings themselves, beyond what makes them invalid; and what conditions ask somebody to do."""
+"""Problems of valid settings; and the actions that conditions request from users."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, Final
 
-from transom.diagnosis import Observed, Seen, Value
-from transom.diagnosis.fields import at, condition, conditions, items, label_of, mapping, moment, name_of
+from transom.common.mappings import get_at
+from transom.common.timestamps import parse_timestamp
+from transom.diagnosis.fields import format_label, get_condition, get_conditions, get_items, get_mapping, get_name
 from transom.diagnosis.overview import SOON
+from transom.diagnosis.snapshot import Observed, Seen, Value
 from transom.proxy.clients.lint import lint
 from transom.proxy.finding import Finding
 from transom.proxy.layers import BASE
+from transom.proxy.proxy_url import has_userinfo
 from transom.proxy.trust import Certificate
-from transom.reasons import REASONS, next_step, page_of
+from transom.reasons.reason_table import REASONS, find_page, find_remedy
 
-_ABSENT: Final = ("there is no Secret ", "there is no ConfigMap ")
+_ABSENT: Final = ("no Secret ", "no ConfigMap ")
 _PASSPHRASE: Final = "passphrase"  # noqa: S105  # a word of a message
 _MOST: Final = 5
 _OWN_MANAGERS: Final = ("transom",)
 
 
-def invalid(seen: Observed) -> Iterator[Seen]:
-    """What `transom validate` calls an error."""
-    found: dict[str, list[str]] = {}
-    for one in seen.findings:
-        if one.severity == "error" and not _has_check(one):
-            found.setdefault(one.object or one.file, []).append(f"{one.field}: {one.message}" if one.field else one.message)
-    for name, told in found.items():
-        rest = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+def find_invalid(seen: Observed) -> Iterator[Seen]:
+    """Find what `transom validate` reports as errors."""
+    messages_by_object: dict[str, list[str]] = {}
+    for finding in seen.findings:
+        if finding.severity == "error" and not _has_own_check(finding):
+            messages_by_object.setdefault(finding.object or finding.file, []).append(
+                f"{finding.field}: {finding.message}" if finding.field else finding.message
+            )
+    for name, item in messages_by_object.items():
+        rest = f" (and {len(item) - 1} more)" if len(item) > 1 else ""
         where = "" if seen.live else f" -f {seen.source}"
-        yield Seen(name, told[0] + rest, f"transom validate{where}")
+        yield Seen(name, item[0] + rest, f"transom validate{where}")
 
 
-def _has_check(one: Finding) -> bool:
-    """Whether a check of newcomers' finds it: a base with another name, what is named and not there, a sealed key."""
-    return one.field == "metadata.name" or one.message.startswith(_ABSENT) or _PASSPHRASE in one.message
+def _has_own_check(finding: Finding) -> bool:
+    """Return True if another check reports it: a base with another name, a missing reference, an encrypted key."""
+    return finding.field == "metadata.name" or finding.message.startswith(_ABSENT) or _PASSPHRASE in finding.message
 
 
-def https_without_proxy(seen: Observed) -> Iterator[Seen]:
-    """A base with a proxy for http alone."""
+def find_machines_without_settings(seen: Observed) -> Iterator[Seen]:
+    """Find machines of workload clusters that do not get the settings, or not in time."""
+    where = "" if seen.live else f" -f {seen.source}"
+    for machine_finding in seen.machine_findings:
+        evidence = f"{machine_finding.field}: {machine_finding.message}"
+        yield Seen(machine_finding.object, evidence, f"transom validate{where}; docs/machine-templates.md says what to do")
+
+
+def find_http_only_proxy(seen: Observed) -> Iterator[Seen]:
+    """Find a base with a proxy for HTTP only."""
     own = seen.settings.own if seen.settings is not None else None
     if own is not None and own.http_proxy and not own.https_proxy:
-        of = "Proxy" if any(name_of(one) == BASE for one in seen.of("Proxy")) else "EgressProxy"
+        of = "Proxy" if any(get_name(obj) == BASE for obj in seen.list_objects("Proxy")) else "EgressProxy"
         patch = '{"spec":{"httpsProxy":"http://HOST:PORT"}}'
         command = f"kubectl patch {of.lower()} {BASE} --type=merge -p '{patch}': it may be the same URL"
-        yield Seen(f"{of}/{BASE}", "httpProxy is set, and httpsProxy is not", command)
+        edit = f"set spec.httpsProxy of {of}/{BASE}: it may be the same URL"
+        yield Seen(f"{of}/{BASE}", "httpProxy is set, and httpsProxy is not", command, edit=edit)
 
 
-def no_proxy_ignored(seen: Observed) -> Iterator[Seen]:
+def find_unknown_api_host(seen: Observed) -> Iterator[Seen]:
+    """Find a proxy whose NO_PROXY lacks the API server's host because no object names it."""
+    own = seen.settings.own if seen.settings is not None else None
+    if own is None or own.api_server_known or not (own.http_proxy or own.https_proxy):
+        return
+    patch = '{"spec":{"networks":{"internalAPIHost":"HOST"}}}'
+    command = f"kubectl patch egressproxy {BASE} --type=merge -p '{patch}': the host by which nodes reach it"
+    edit = "set spec.networks.internalAPIHost to the host by which nodes reach it"
+    yield Seen(f"EgressProxy/{BASE}", "the API server's host is not known, and NO_PROXY lacks it", command, edit=edit)
+
+
+def find_ignored_no_proxy(seen: Observed) -> Iterator[Seen]:
     """Items of NO_PROXY that a client in use reads otherwise than meant: those of hosts, and of what Transom fetches there."""
-    for one in seen.of("EgressProxy"):
-        text = at(one, "spec", "noProxy")
+    for obj in seen.list_objects("EgressProxy"):
+        text = get_at(obj, "spec", "noProxy")
         if not isinstance(text, str) or text.strip() == "*":
             continue
         clients = ["go"]
-        clients += ["curl"] if at(one, "spec", "readinessEndpoints") else []
-        clients += ["winhttp"] if at(one, "spec", "windows", "winHTTP") is True else []
-        for item in lint(text, clients)[:_MOST]:
+        clients += ["curl"] if get_at(obj, "spec", "readinessEndpoints") else []
+        clients += ["winhttp"] if get_at(obj, "spec", "windows", "winHTTP") is True else []
+        lint_findings = (
+            item for item in lint(text, clients) if item.level != "note" and not set(clients).isdisjoint(item.clients)
+        )
+        for item in list(lint_findings)[:_MOST]:
             who = ", ".join(item.clients)
             instead = f": write {item.instead}" if item.instead else ": leave it out" if item.instead == "" else ""
             evidence = f"spec.noProxy has `{item.item}`: {item.problem} ({who})"
-            command = f"kubectl edit egressproxy {name_of(one)}{instead}; transom no-proxy lint says more"
-            yield Seen(label_of("EgressProxy", one), evidence, command)
+            command = f"kubectl edit egressproxy {get_name(obj)}{instead}; transom no-proxy lint says more"
+            edit = f"correct spec.noProxy{instead}; transom no-proxy lint says more"
+            yield Seen(format_label("EgressProxy", obj), evidence, command, edit=edit)
 
 
-def intermediate_without_issuer(seen: Observed) -> Iterator[Seen]:
-    """A certificate of the bundle that another signed, which is not in it."""
-    bundles = {BASE: seen.settings.own.trust} if seen.settings is not None and seen.settings.own is not None else {}
-    for name, bundle in bundles.items():
-        subjects = {one.subject for one in bundle}
-        for one in bundle:
-            if one.issuer != one.subject and one.issuer not in subjects:
+def find_inline_credentials(seen: Observed) -> Iterator[Seen]:
+    """Find proxy URLs with credentials outside Secrets: in an EgressProxy, or OpenShift's Proxy."""
+    for kind in ("EgressProxy", "Proxy"):
+        for obj in seen.list_objects(kind):
+            fields = [name for name in ("httpProxy", "httpsProxy") if _has_userinfo(get_at(obj, "spec", name))]
+            if not fields:
+                continue
+            evidence = f"{' and '.join(f'spec.{name}' for name in fields)}: has a user name or password in it"
+            command = (
+                "oc adm policy who-can get proxies.config.openshift.io: OpenShift keeps them nowhere else, so few may read it"
+            )
+            edit = "OpenShift keeps them nowhere else: keep the file where few may read it"
+            if kind == "EgressProxy":
+                files = "--from-file=username --from-file=password"
+                made = f"kubectl create secret generic egress-credentials -n {seen.namespace} {files}"
+                command = f"{made}; then take them out of the URLs, and set spec.credentialsSecret.name to egress-credentials"
+                edit = (
+                    "put username and password into a Secret, take them out of the URLs, and name it in spec.credentialsSecret"
+                )
+            yield Seen(format_label(kind, obj), evidence, command, edit=edit)
+
+
+def _has_userinfo(url: object) -> bool:
+    return isinstance(url, str) and has_userinfo(url)
+
+
+def find_missing_issuers(seen: Observed) -> Iterator[Seen]:
+    """Find certificates of the bundle whose issuer is not in it."""
+    for name, bundle in (seen.bundles or {}).items():
+        subjects = {item.subject for item in bundle}
+        for entry in bundle:
+            if entry.issuer != entry.subject and entry.issuer not in subjects:
                 yield Seen(
-                    f"EgressProxy/{name}", _told(one), "add the certificate of its issuer to the ConfigMap of spec.trustedCA"
+                    name, _format_certificate(entry), "add the certificate of its issuer to the ConfigMap of spec.trustedCA"
                 )
 
 
-def _told(one: Certificate) -> str:
-    return f"the bundle has {one.subject}, signed by {one.issuer}, which it has not"
+def _format_certificate(certificate: Certificate) -> str:
+    return f"the bundle has {certificate.subject}, signed by {certificate.issuer}, which it has not"
 
 
-def certificate_ends(seen: Observed) -> Iterator[Seen]:
-    """A bundle of which a certificate ends soon, or has ended."""
-    for one in seen.of("EgressProxy"):
-        end = moment(at(one, "status", "trustBundle", "earliestExpiry"))
-        if end is not None and end - seen.now < SOON:
-            days = (end - seen.now).days
-            ends = f"ends in {days} days" if days >= 0 else "has ended"
-            evidence = f"the first certificate of its bundle {ends} ({end:%Y-%m-%d})"
-            yield Seen(label_of("EgressProxy", one), evidence, _ADD)
+def find_leaf_certificates(seen: Observed) -> Iterator[Seen]:
+    """Find certificates of the bundle that cannot sign others, such as the proxy's own."""
+    for name, bundle in (seen.bundles or {}).items():
+        for item in bundle:
+            if not item.is_authority:
+                evidence = f"the bundle has {item.subject}, which is not a CA (basic constraints)"
+                yield Seen(name, evidence, f"replace it in the bundle with the CA that signed it ({item.issuer})")
 
 
-_ADD: Final = "put the new CA beside the old one into the ConfigMap of spec.trustedCA; take the old one out when all trust it"
+def find_expiring_certificates(seen: Observed) -> Iterator[Seen]:
+    """Find bundles with a certificate that expires soon or has expired."""
+    bundles = seen.bundles or {}
+    for name, bundle in bundles.items():
+        for item in sorted(bundle, key=lambda each: each.not_after)[:1]:
+            yield from _ends(name, f"{item.subject} of its bundle", item.not_after, seen)
+    for value in seen.list_objects("EgressProxy"):
+        end, name = (
+            parse_timestamp(get_at(value, "status", "trustBundle", "earliestExpiry")),
+            format_label("EgressProxy", value),
+        )
+        if end is not None and not bundles.get(name):
+            yield from _ends(name, "the first certificate of its bundle", end, seen)
 
 
-def two_owners(seen: Observed) -> Iterator[Seen]:
+def _ends(name: str, what: str, end: datetime, seen: Observed) -> Iterator[Seen]:
+    if end - seen.now < SOON:
+        days = (end - seen.now).days
+        ends = f"ends in {days} days" if days >= 0 else "has ended"
+        yield Seen(name, f"{what} {ends} ({end:%Y-%m-%d})", _ADD)
+
+
+_ADD: Final = "add the new CA to the ConfigMap of spec.trustedCA, and remove the old one when all hosts trust the new one"
+
+
+def find_two_owners(seen: Observed) -> Iterator[Seen]:
     """Fields of the settings that two write, and hosts that another operator has."""
-    for one in seen.of("EgressProxy"):
+    for obj in seen.list_objects("EgressProxy"):
         owners: dict[str, set[str]] = {}
-        for entry in items(one, "metadata", "managedFields"):
+        for entry in get_items(obj, "metadata", "managedFields"):
             if entry.get("subresource") or entry.get("manager") in _OWN_MANAGERS:
                 continue
-            for path in _leaves(mapping(entry, "fieldsV1", "f:spec"), "spec"):
+            for path in _iter_leaves(get_mapping(entry, "fieldsV1", "f:spec"), "spec"):
                 owners.setdefault(path, set()).add(str(entry.get("manager")))
         shared = {path: who for path, who in owners.items() if len(who) > 1}
         if shared:
@@ -107,67 +182,72 @@ def two_owners(seen: Observed) -> Iterator[Seen]:
             evidence = f"{path} is set by {' and '.join(sorted(who))}" + (
                 f" (and {len(shared) - 1} more)" if len(shared) > 1 else ""
             )
-            command = f"kubectl get egressproxy {name_of(one)} -o yaml --show-managed-fields, and let one of them go"
-            yield Seen(label_of("EgressProxy", one), evidence, command)
-    for host in seen.own("WindowsInstance"):
-        said = next((each for each in conditions(host) if each.get("reason") == "ManagedByOther"), None)
-        if said is not None:
-            command = REASONS["ManagedByOther"].command(name_of(host), seen.namespace)
-            yield Seen(label_of("WindowsInstance", host), str(said.get("message")), command)
+            command = f"kubectl get egressproxy {get_name(obj)} -o yaml --show-managed-fields, and let one of them go"
+            yield Seen(format_label("EgressProxy", obj), evidence, command)
+    for host in seen.iter_own_objects("WindowsInstance"):
+        managed_condition = next((each for each in get_conditions(host) if each.get("reason") == "ManagedByOther"), None)
+        if managed_condition is not None:
+            command = REASONS["ManagedByOther"].get_command(get_name(host), seen.namespace)
+            yield Seen(format_label("WindowsInstance", host), str(managed_condition.get("message")), command)
 
 
-def _leaves(fields: Mapping[str, Any], path: str) -> Iterator[str]:
-    """The fields that an entry of managedFields owns (structured-merge-diff, `f:` names)."""
+def _iter_leaves(fields: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Iterate over the fields that an entry of managedFields owns (structured-merge-diff, `f:` names)."""
     for key, below in fields.items():
         if not key.startswith("f:"):
             continue
         if isinstance(below, Mapping) and any(name.startswith("f:") for name in below):
-            yield from _leaves(below, f"{path}.{key[2:]}")
+            yield from _iter_leaves(below, f"{path}.{key[2:]}")
         else:
             yield f"{path}.{key[2:]}"
 
 
-def machines_outdated(seen: Observed) -> Iterator[Seen]:
+def find_outdated_machines(seen: Observed) -> Iterator[Seen]:
     """Machines of workload clusters that are older than their settings."""
-    for one in seen.of("EgressProxy"):
-        said = condition(one, "MachinesOutdated")
-        if said.get("status") == "True" and said.get("reason") != "RollingOut":
-            reason = str(said.get("reason"))
-            command = REASONS[reason].command(name_of(one), "") if reason == "Outdated" else next_step(reason, name_of(one))
-            yield Seen(label_of("EgressProxy", one), str(said.get("message")), command)
+    for obj in seen.list_objects("EgressProxy"):
+        machines_condition = get_condition(obj, "MachinesOutdated")
+        if machines_condition.get("status") == "True" and machines_condition.get("reason") != "RollingOut":
+            reason = str(machines_condition.get("reason"))
+            command = (
+                REASONS[reason].get_command(get_name(obj), "") if reason == "Outdated" else find_remedy(reason, get_name(obj))
+            )
+            yield Seen(format_label("EgressProxy", obj), str(machines_condition.get("message")), command)
 
 
 _ELSEWHERE: Final = frozenset(
     (
         *("HostKeyChanged", "PendingRestart", "PendingBoot", "ManagedByOther", "Outdated", "CommitNeeded"),
         *("Invalid", "InvalidSpec", "SettingsInvalid", "SettingsMissing", "KeyMissing", "OutsideNamespace"),
-        *("NoNamespaceSelector", "HostsFailed", "RolloutHalted"),
+        *("NoNamespaceSelector", "HostsFailed", "RolloutHalted", "PodsRefused"),
     )
 )
-"""Reasons that have a check of their own, or that stand for others: hosts that failed, and why a rollout was halted."""
+"""Reasons that have a separate check, or that summarize others: failed hosts, and the reason of a halted rollout."""
 
 
-def waits_for_you(seen: Observed) -> Iterator[Seen]:
-    """A condition whose reason ends once somebody did something: a host that takes no key, an endpoint that does not answer."""
-    found: dict[tuple[str, str], list[tuple[Value, str]]] = {}
-    for kind, objects in (("EgressProxy", seen.of("EgressProxy")), ("WindowsInstance", seen.own("WindowsInstance"))):
-        for one in objects:
-            if at(one, "spec", "paused") is not True:
-                for reason, message in _asking(one).items():
-                    found.setdefault((kind, reason), []).append((one, message))
-    for (kind, reason), told in found.items():
-        first, message = told[0]
-        more = f" and {len(told) - 1:,} more" if len(told) > 1 else ""
-        name, address = ("", "") if more else (name_of(first), str(at(first, "spec", "address") or ""))
-        step = next_step(reason, name, seen.namespace, address)
-        yield Seen(label_of(kind, first) + more, f"{reason}: {message}", step, page_of(reason))
+def find_waiting_for_user(seen: Observed) -> Iterator[Seen]:
+    """Find conditions that end only after a person acts: a host that refuses the key, an endpoint that does not answer."""
+    objects_by_reason: dict[tuple[str, str], list[tuple[Value, str]]] = {}
+    for kind, objects in (
+        ("EgressProxy", seen.list_objects("EgressProxy")),
+        ("WindowsInstance", seen.iter_own_objects("WindowsInstance")),
+    ):
+        for obj in objects:
+            if get_at(obj, "spec", "paused") is not True:
+                for reason, message in _list_reasons(obj).items():
+                    objects_by_reason.setdefault((kind, reason), []).append((obj, message))
+    for (kind, reason), item in objects_by_reason.items():
+        first, message = item[0]
+        more = f" and {len(item) - 1:,} more" if len(item) > 1 else ""
+        name, address = ("", "") if more else (get_name(first), str(get_at(first, "spec", "address") or ""))
+        step = find_remedy(reason, name, seen.namespace, address)
+        yield Seen(format_label(kind, first) + more, f"{reason}: {message}", step, find_page(reason))
 
 
-def _asking(one: Value) -> dict[str, str]:
-    """The reasons that ask for something, each with its first message: Ready has those of others."""
-    found: dict[str, str] = {}
-    for said in conditions(one):
-        reason = str(said.get("reason"))
+def _list_reasons(obj: Value) -> dict[str, str]:
+    """Return the reasons that require an action, with their first messages; those of Ready repeat others."""
+    messages: dict[str, str] = {}
+    for item in get_conditions(obj):
+        reason = str(item.get("reason"))
         if reason in REASONS and REASONS[reason].heals == "after" and reason not in _ELSEWHERE:
-            found.setdefault(reason, str(said.get("message") or REASONS[reason].meaning))
-    return found
+            messages.setdefault(reason, str(item.get("message") or REASONS[reason].meaning))
+    return messages

@@ -5,13 +5,16 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.controllers.rollout import marks
+from transom.common.counting import format_first
+from transom.common.mappings import get_at
+from transom.common.timestamps import parse_timestamp
 from transom.controllers.runtime.cached import ORIGIN, SOURCE
-from transom.diagnosis import Observed, Unread, Value
-from transom.diagnosis.fields import at, condition, conditions, mapping, meta, moment, name_of
-from transom.diagnosis.overview import ObjectStatus, leader, of_host
+from transom.diagnosis.fields import get_condition, get_conditions, get_mapping, get_metadata, get_name
+from transom.diagnosis.overview import ObjectStatus, build_host_row, find_leader
+from transom.diagnosis.snapshot import Observed, Unread, Value
 from transom.proxy.layers import BASE
 from transom.proxy.objects import WindowsSettings
+from transom.rollout import markers as marks
 
 _EVENTS: Final = 10
 _FACTS: Final = {
@@ -67,7 +70,7 @@ class EventRow(msgspec.Struct, frozen=True):
     count: int = 1
 
 
-class Story(msgspec.Struct, frozen=True):
+class HostStory(msgspec.Struct, frozen=True):
     """One host. `waits`: what it waits for, the nearest first; `changes`: how far each kind of change has come on it."""
 
     host: ObjectStatus
@@ -83,95 +86,103 @@ class Story(msgspec.Struct, frozen=True):
     unread: tuple[Unread, ...] = ()
 
 
-def story(observed: Observed, instance: Value) -> Story:
-    """The story of a host of a cluster."""
-    told = mapping(instance, "status")
-    origin = ": ".join(filter(None, (at(meta(instance), "labels", SOURCE), at(meta(instance), "annotations", ORIGIN))))
-    return Story(
-        of_host(instance),
-        str(at(instance, "spec", "lifecycle") or "Egress"),
+def build_story(observed: Observed, instance: Value) -> HostStory:
+    """Return the details of a host of a cluster."""
+    status = get_mapping(instance, "status")
+    origin = ": ".join(
+        filter(None, (get_at(get_metadata(instance), "labels", SOURCE), get_at(get_metadata(instance), "annotations", ORIGIN)))
+    )
+    return HostStory(
+        build_host_row(instance),
+        str(get_at(instance, "spec", "lifecycle") or "Egress"),
         origin,
-        settings=_settings(observed, instance),
-        node=_node(observed, instance),
-        conditions=tuple(_row(one) for one in conditions(instance)),
-        facts={words: str(told[field]) for field, words in _FACTS.items() if told.get(field)},
-        changes={mark.kind: mark.state for mark in marks.read(told.get("changes"))},
-        waits=tuple(_waits(observed, instance)),
-        events=tuple(_events(observed.of("Event"))),
+        settings=_build_settings(observed, instance),
+        node=_build_node_row(observed, instance),
+        conditions=tuple(_build_condition_row(item) for item in get_conditions(instance)),
+        facts={words: str(status[field]) for field, words in _FACTS.items() if status.get(field)} | _get_last_change(status),
+        changes={mark.kind: mark.state for mark in marks.parse_markers(status.get("changes"))},
+        waits=tuple(_iter_waits(observed, instance)),
+        events=tuple(_list_newest_events(observed.list_objects("Event"))),
         unread=observed.unread,
     )
 
 
-def _row(one: Mapping[str, Any]) -> ConditionRow:
-    type_, said, reason, message = (str(one.get(field) or "") for field in ("type", "status", "reason", "message"))
-    return ConditionRow(type_, said, reason, message, one.get("lastTransitionTime"))
+def _get_last_change(status: Mapping[str, Any]) -> dict[str, str]:
+    change = get_mapping(status, "lastChange")
+    return {"last changed": f"{change.get('time')}: {change.get('summary')}"} if change.get("summary") else {}
 
 
-def _settings(observed: Observed, instance: Value) -> HostSettings | None:
-    reference = at(instance, "spec", "clusterRef")
+def _build_condition_row(condition_value: Mapping[str, Any]) -> ConditionRow:
+    type_, status, reason, message = (
+        str(condition_value.get(field) or "") for field in ("type", "status", "reason", "message")
+    )
+    return ConditionRow(type_, status, reason, message, condition_value.get("lastTransitionTime"))
+
+
+def _build_settings(observed: Observed, instance: Value) -> HostSettings | None:
+    reference = get_at(instance, "spec", "clusterRef")
     if isinstance(reference, Mapping):
-        place = f"{reference.get('namespace') or meta(instance).get('namespace')}/{reference.get('name')}"
+        place = f"{reference.get('namespace') or get_metadata(instance).get('namespace')}/{reference.get('name')}"
         return HostSettings(f"Cluster/{place}", "spec.clusterRef names it: transom no-proxy merge, transom render show them")
-    base = next((one for one in observed.of("EgressProxy") if name_of(one) == BASE), None)
+    base = next((obj for obj in observed.list_objects("EgressProxy") if get_name(obj) == BASE), None)
     if base is None:
         return None
-    told, windows = mapping(base, "status"), mapping(base, "spec", "windows")
-    wanted, judged = told.get("settings"), at(instance, "status", "settings")
+    base_status, windows = get_mapping(base, "status"), get_mapping(base, "spec", "windows")
+    wanted, judged = base_status.get("settings"), get_at(instance, "status", "settings")
     why = "the host is of this cluster, whose settings it is"
-    if condition(base, "Superseded").get("status") == "True":
+    if get_condition(base, "Superseded").get("status") == "True":
         why = "with OpenShift's Proxy/cluster, which is the base"
-    if condition(base, "Valid").get("status") == "False":
+    if get_condition(base, "Valid").get("status") == "False":
         why += "; its newest edit is invalid, and what was valid before holds"
     default = WindowsSettings()
-    http, https, no_proxy = (str(told.get(field) or "") for field in ("httpProxy", "httpsProxy", "noProxy"))
+    http, https, no_proxy = (str(base_status.get(field) or "") for field in ("httpProxy", "httpsProxy", "noProxy"))
     return HostSettings(
         f"EgressProxy/{BASE}",
         why,
         http,
         https,
         no_proxy,
-        certificates=int(at(told, "trustBundle", "certificates") or 0),
+        certificates=int(get_at(base_status, "trustBundle", "certificates") or 0),
         services=tuple(map(str, windows.get("services") or default.services)),
         restart=str(windows.get("restart") or default.restart),
         current=None if not wanted else judged == wanted,
     )
 
 
-def _node(observed: Observed, instance: Value) -> NodeRow | None:
-    name = at(instance, "status", "nodeName")
+def _build_node_row(observed: Observed, instance: Value) -> NodeRow | None:
+    name = get_at(instance, "status", "nodeName")
     if not name:
         return None
-    node = next((one for one in observed.of("Node") if name_of(one) == name), None)
+    node = next((obj for obj in observed.list_objects("Node") if get_name(obj) == name), None)
     if node is None:
         return NodeRow(str(name))
-    ready = str(condition(node, "Ready").get("status") or "Unknown")
-    version = str(at(node, "status", "nodeInfo", "kubeletVersion") or "")
-    return NodeRow(str(name), ready, version, at(node, "spec", "unschedulable") is True)
+    ready = str(get_condition(node, "Ready").get("status") or "Unknown")
+    version = str(get_at(node, "status", "nodeInfo", "kubeletVersion") or "")
+    return NodeRow(str(name), ready, version, get_at(node, "spec", "unschedulable") is True)
 
 
-def _waits(observed: Observed, instance: Value) -> Iterator[str]:
-    mine = of_host(instance)
+def _iter_waits(observed: Observed, instance: Value) -> Iterator[str]:
+    mine = build_host_row(instance)
     if mine.ready == "True":
         return
-    if (who := leader(observed)) is not None and not who.working:
-        yield "an operator: nobody holds the lease, so nothing is begun on any host"
+    if (who := find_leader(observed)) is not None and not who.working:
+        yield "an operator: the lease has no holder, so no work starts on any host"
     if mine.next:
         yield f"you: {mine.next}"
     if mine.reason not in ("Pending", "RolloutHalted", "NotChecked"):
         return
-    base = next((one for one in observed.of("EgressProxy") if name_of(one) == BASE), {})
-    ready = condition(base, "Ready")
+    base = next((obj for obj in observed.list_objects("EgressProxy") if get_name(obj) == BASE), {})
+    ready = get_condition(base, "Ready")
     if ready.get("status") == "False" and ready.get("reason") in ("Invalid", "EndpointFailed"):
         yield f"EgressProxy/{BASE}: {ready.get('message')}"
     come: dict[str, list[str]] = {}
-    for one in observed.of("WindowsInstance"):
-        for mark in marks.read(at(one, "status", "changes")):
+    for item in observed.list_objects("WindowsInstance"):
+        for mark in marks.parse_markers(get_at(item, "status", "changes")):
             words = "halted the rollout" if mark.halted else _COME.get(mark.state)
-            if words and name_of(one) not in (mine.name, *come.get(words, ())):
-                come.setdefault(words, []).append(name_of(one))
+            if words and get_name(item) not in (mine.name, *come.get(words, ())):
+                come.setdefault(words, []).append(get_name(item))
     for words, names in come.items():
-        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-        yield f"{', '.join(names[:_NAMED])}{more}, which {words}"
+        yield f"{format_first(names, _NAMED)}, which {words}"
 
 
 _COME: Final = {
@@ -182,16 +193,16 @@ _COME: Final = {
 _NAMED: Final = 3
 
 
-def _events(found: Iterable[Value]) -> list[EventRow]:
-    """The newest, in their order."""
+def _list_newest_events(events: Iterable[Value]) -> list[EventRow]:
+    """Return the newest events in their order."""
     rows = [
         EventRow(
-            str(one.get("lastTimestamp") or one.get("eventTime") or meta(one).get("creationTimestamp") or ""),
-            str(one.get("type") or ""),
-            str(one.get("reason") or ""),
-            str(one.get("message") or ""),
-            int(one.get("count") or 1),
+            str(item.get("lastTimestamp") or item.get("eventTime") or get_metadata(item).get("creationTimestamp") or ""),
+            str(item.get("type") or ""),
+            str(item.get("reason") or ""),
+            str(item.get("message") or ""),
+            int(item.get("count") or 1),
         )
-        for one in found
+        for item in events
     ]
-    return sorted(rows, key=lambda row: (moment(row.at) is not None, row.at))[-_EVENTS:]
+    return sorted(rows, key=lambda row: (parse_timestamp(row.at) is not None, row.at))[-_EVENTS:]

@@ -5,156 +5,311 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.diagnosis import Observed, Seen, Value
-from transom.diagnosis.fields import at, condition, items, label_of, labels_of, mapping, name_of, namespace_of
-from transom.diagnosis.overview import overview
-from transom.pods import HOST_OS, MIRROR, Pod
-from transom.pods.decision import INJECT_CA
-from transom.pods.environment import PROXY_VARIABLES, excluded
-from transom.pods.outdated import owner_of
+from transom.capi.check.calico_check import find_calico_faults
+from transom.common.mappings import get_at
+from transom.diagnosis.fields import format_label, get_condition, get_items, get_labels, get_mapping, get_name, get_namespace
+from transom.diagnosis.overview import build_overview
+from transom.diagnosis.snapshot import Observed, Seen, Value
+from transom.pods.decision import INJECT_CA, decide, list_excluded_containers
+from transom.pods.environment import PROXY_VARIABLES, SECRET, explain_exclusion
+from transom.pods.outdated import find_owner
+from transom.pods.pod_types import HOST_OS, MIRROR, OS_LABELS, WINDOWS_BUILD, Pod
+from transom.pods.service_names import ServiceName, find_proxied_services
 from transom.proxy.secret import Secret
-from transom.reasons import REASONS
+from transom.reasons.reason_table import REASONS
 from transom.windows.nodes import support
+from transom.windows.nodes.scheduling import TAINT, TOLERATION
 
 _HOLDING: Final = ("NoSchedule", "NoExecute")
 _RESOURCES: Final = {"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}
 _ON_LINUX: Final = '\'{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/os":"linux"}}}}}\''
+_SYSTEMS: Final = (*OS_LABELS, WINDOWS_BUILD)
 _APPLIED: Final = ("ProxyApplied", "TrustApplied")
 
 
-def tolerates_windows(seen: Observed) -> Iterator[Seen]:
+def find_linux_pods_on_windows(seen: Observed) -> Iterator[Seen]:
     """Linux pods that tolerate every taint and choose no system: a Windows node is as good as any."""
-    windows = _windows_nodes(seen)
+    windows = _list_windows_nodes(seen)
     if not windows:
         return
     owners: dict[tuple[str, str, str], list[Value]] = {}
-    for value in seen.of("Pod"):
+    for value in seen.list_objects("Pod"):
         pod = as_pod(value)
-        owner = owner_of(pod)
-        linux = not pod.finished and pod.metadata.annotation(MIRROR) is None and not pod.spec.windows
-        if linux and owner[1] != "DaemonSet" and not _chooses(mapping(value, "spec")) and _blanket(mapping(value, "spec")):
+        owner = find_owner(pod)
+        linux = not pod.finished and pod.metadata.get_annotation(MIRROR) is None and not pod.spec.windows
+        if (
+            linux
+            and owner[1] != "DaemonSet"
+            and not _has_os_selector(get_mapping(value, "spec"))
+            and _can_tolerate_everything(get_mapping(value, "spec"))
+        ):
             owners.setdefault(owner, []).append(value)
     for (namespace, kind, name), pods in sorted(owners.items()):
-        there = sorted({str(node) for one in pods if (node := at(one, "spec", "nodeName")) in windows})
+        node_names = sorted({str(node) for pod in pods if (node := get_at(pod, "spec", "nodeName")) in windows})
         evidence = "its pods tolerate every taint and choose no operating system"
-        evidence += f"; some are on {', '.join(there[:3])}" if there else f"; {len(windows):,} nodes have Windows"
+        evidence += f"; some are on {', '.join(node_names[:3])}" if node_names else f"; {len(windows):,} nodes have Windows"
         yield Seen(f"{kind}/{namespace}/{name}", evidence, _choose_linux(kind, namespace, name))
 
 
-def daemon_set_without_system(seen: Observed) -> Iterator[Seen]:
-    """A DaemonSet that chooses no system, and that some Windows node takes."""
-    windows = _windows_nodes(seen)
-    for one in seen.of("DaemonSet"):
-        spec = mapping(one, "spec", "template", "spec")
-        pod = as_pod(mapping(one, "spec", "template"))
-        if pod.spec.windows or _chooses(spec):
+def find_daemon_sets_without_os(seen: Observed) -> Iterator[Seen]:
+    """Find DaemonSets that select no operating system and that a Windows node accepts."""
+    windows = _list_windows_nodes(seen)
+    for obj in seen.list_objects("DaemonSet"):
+        spec = get_mapping(obj, "spec", "template", "spec")
+        pod = as_pod(get_mapping(obj, "spec", "template"))
+        if pod.spec.windows or _has_os_selector(spec):
             continue
-        taking = [name for name, node in windows.items() if _takes(node, spec)]
+        taking = [name for name, node in windows.items() if _can_run_on(node, spec)]
         if taking:
             evidence = f"its pods choose no operating system, and {', '.join(taking[:3])} with Windows take them"
-            command = _choose_linux("DaemonSet", namespace_of(one) or "", name_of(one))
-            yield Seen(label_of("DaemonSet", one), evidence, command)
+            command = _choose_linux("DaemonSet", get_namespace(obj) or "", get_name(obj))
+            yield Seen(format_label("DaemonSet", obj), evidence, command)
 
 
-def credentials_in_config_map(seen: Observed) -> Iterator[Seen]:
-    """A URL with a password where everybody may read it."""
-    for one in seen.of("ConfigMap"):
-        keys = sorted(key for key, text in mapping(one, "data").items() if isinstance(text, Secret))
+def find_credentials_in_config_maps(seen: Observed) -> Iterator[Seen]:
+    """Find URLs with a password in ConfigMaps."""
+    for obj in seen.list_objects("ConfigMap"):
+        keys = sorted(key for key, text in get_mapping(obj, "data").items() if isinstance(text, Secret))
         if keys:
-            namespace, name = namespace_of(one), name_of(one)
-            evidence = f"data of {', '.join(keys[:5])} has a URL with a password"
+            namespace, name = get_namespace(obj), get_name(obj)
+            evidence = f"the value of {', '.join(keys[:5])} contains a URL with a password"
             made = f"kubectl create secret generic {name} -n {namespace} --from-file={keys[0]}=FILE"
-            command = f"{made}; kubectl patch configmap {name} -n {namespace} --type=json -p '[{_removal(keys[0])}]'"
-            yield Seen(label_of("ConfigMap", one), evidence, command)
+            command = f"{made}; kubectl patch configmap {name} -n {namespace} --type=json -p '[{_format_removal(keys[0])}]'"
+            edit = f"move the URL to a Secret, and remove {', '.join(keys[:5])} from the ConfigMap"
+            yield Seen(format_label("ConfigMap", obj), evidence, command, edit=edit)
 
 
-def environment_from_proxy(seen: Observed) -> Iterator[Seen]:
-    """Pods to which `envFrom` brings a proxy, beside the one that Transom gives."""
+def find_proxies_in_env_from(seen: Observed) -> Iterator[Seen]:
+    """Pods that get a proxy from `envFrom`, in addition to the one from Transom."""
     egress = seen.pod_egress
     if egress is None or not egress.pairs:
         return
-    spaces = {name_of(one): labels_of(one) for one in seen.of("Namespace")}
+    spaces = {get_name(obj): get_labels(obj) for obj in seen.list_objects("Namespace")}
     having = {
-        (namespace_of(one), name_of(one)): keys
-        for one in seen.of("ConfigMap")
-        if (keys := sorted(PROXY_VARIABLES & mapping(one, "data").keys()))
+        (get_namespace(obj), get_name(obj)): keys
+        for obj in seen.list_objects("ConfigMap")
+        if (keys := sorted(PROXY_VARIABLES & get_mapping(obj, "data").keys()))
     }
-    told: dict[tuple[str, str, str], tuple[str, list[str]]] = {}
-    for value in seen.of("Pod"):
-        namespace = namespace_of(value) or ""
+    keys_by_pod: dict[tuple[str, str, str], tuple[str, list[str]]] = {}
+    for value in seen.list_objects("Pod"):
+        namespace = get_namespace(value) or ""
         labels = spaces.get(namespace, {})
-        if excluded(namespace, labels, seen.namespace) is not None or not egress.selects(namespace, labels):
+        if explain_exclusion(namespace, labels, seen.namespace) is not None or not egress.is_selected(namespace, labels):
             continue
-        for name in _config_maps(value):
+        for name in _iter_config_maps(value):
             if (brought := having.get((namespace, name))) is not None:
-                told.setdefault(owner_of(as_pod(value)), (name, brought))
-    for (namespace, kind, name), (config_map, keys) in sorted(told.items()):
+                keys_by_pod.setdefault(find_owner(as_pod(value)), (name, brought))
+    for (namespace, kind, name), (config_map, keys) in sorted(keys_by_pod.items()):
         evidence = f"envFrom of ConfigMap/{namespace}/{config_map} brings {', '.join(keys)}"
-        command = f"kubectl patch configmap {config_map} -n {namespace} --type=json -p '[{','.join(map(_removal, keys))}]'"
+        command = (
+            f"kubectl patch configmap {config_map} -n {namespace} --type=json -p '[{','.join(map(_format_removal, keys))}]'"
+        )
         yield Seen(f"{kind}/{namespace}/{name}", evidence, command)
 
 
-def windows_pod_without_ca(seen: Observed) -> Iterator[Seen]:
+def find_windows_pods_without_ca(seen: Observed) -> Iterator[Seen]:
     """Windows pods that ask for the CAs: what reads the store of Windows in them does not see a file."""
     egress = seen.pod_egress
     if egress is None or not egress.trust:
         return
-    spaces = {name_of(one): labels_of(one) for one in seen.of("Namespace")}
+    spaces = {get_name(obj): get_labels(obj) for obj in seen.list_objects("Namespace")}
     owners: set[tuple[str, str, str]] = set()
-    for value in seen.of("Pod"):
-        pod, namespace = as_pod(value), namespace_of(value) or ""
-        asked = pod.metadata.label(INJECT_CA) or spaces.get(namespace, {}).get(INJECT_CA)
-        if asked == "true" and pod.spec.windows and not pod.spec.host_process and not pod.finished:
-            owners.add(owner_of(pod))
+    for value in seen.list_objects("Pod"):
+        pod, namespace = as_pod(value), get_namespace(value) or ""
+        request = pod.metadata.get_label(INJECT_CA) or spaces.get(namespace, {}).get(INJECT_CA)
+        if request == "true" and pod.spec.windows and not pod.spec.host_process and not pod.finished:
+            owners.add(find_owner(pod))
     for namespace, kind, name in sorted(owners):
         evidence = "its pods run on Windows and ask for the CAs, which they get as a file and variables"
-        command = "in the image, as its administrator, before the program starts: certutil -addstore Root %REQUESTS_CA_BUNDLE%"
+        command = (
+            "in the image, as its administrator, before the program starts: certutil -addstore Root %REQUESTS_CA_BUNDLE%, or "
+            "in Nano Server certoc.exe -addstore root %REQUESTS_CA_BUNDLE%"
+        )
         yield Seen(f"{kind}/{namespace}/{name}", evidence, command)
 
 
+def find_services_by_short_name(seen: Observed) -> Iterator[Seen]:
+    """Find containers that name a Service by a short name, for which no client of NO_PROXY has a rule."""
+    egress = seen.pod_egress
+    if egress is None or not egress.no_proxy:
+        return
+    services = {(get_namespace(obj) or "", get_name(obj)) for obj in seen.list_objects("Service")}
+    spaces = {get_name(obj): get_labels(obj) for obj in seen.list_objects("Namespace")}
+    services_by_owner: dict[tuple[str, str, str], dict[str, ServiceName]] = {}
+    for value in seen.list_objects("Pod"):
+        pod, namespace = as_pod(value), get_namespace(value) or ""
+        if pod.finished or decide(pod, namespace, spaces.get(namespace, {}), egress).proxy is not None:
+            continue
+        containers = [*get_items(value, "spec", "initContainers"), *get_items(value, "spec", "containers")]
+        left_out = list_excluded_containers(pod)
+        own_containers = [container for container in containers if get_at(container, "name") not in left_out]
+        for proxied_service in find_proxied_services(own_containers, namespace, services, egress.no_proxy):
+            services_by_owner.setdefault(find_owner(pod), {}).setdefault(proxied_service.name, proxied_service)
+    for (namespace, kind, name), names in sorted(services_by_owner.items()):
+        first = next(iter(names.values()))
+        listed = ", ".join(list(names)[:5])
+        evidence = f"{first.place} of container {first.container} refers to Service {listed}: these requests go to the proxy"
+        command = f"in {kind} {name} of namespace {namespace}: write {first.full_name} instead of {first.name}"
+        yield Seen(f"{kind}/{namespace}/{name}", evidence, command)
+
+
+def find_unschedulable_windows_pods(seen: Observed) -> Iterator[Seen]:
+    """Find Windows pods that no Windows node accepts: they do not tolerate its taint `os`, or select another build."""
+    windows = _list_windows_nodes(seen)
+    steps_by_owner: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for value in seen.list_objects("Pod") if windows else ():
+        pod, spec = as_pod(value), get_mapping(value, "spec")
+        if not pod.spec.windows or pod.finished or get_at(spec, "nodeName"):
+            continue
+        selecting = {name: node for name, node in windows.items() if _matches_node_selector(spec, node)}
+        if not selecting:
+            builds = sorted({get_labels(node).get(WINDOWS_BUILD, "unknown") for node in windows.values()})
+            wanted = get_mapping(spec, "nodeSelector")
+            selector = ", ".join(f"{key}={text}" for key, text in sorted(wanted.items()))
+            evidence = f"no Windows node has the labels of its node selector ({selector}); their builds are {', '.join(builds)}"
+            command = "kubectl get nodes -l kubernetes.io/os=windows --show-labels shows the labels; correct the selector"
+            steps_by_owner.setdefault(find_owner(pod), (evidence, command))
+        elif not any(_can_tolerate_system_taints(spec, node) for node in selecting.values()):
+            name, node = next(iter(selecting.items()))
+            (taint, *_) = _list_system_taints(node)
+            evidence = f"it does not tolerate os={taint.get('value', '')}:{taint.get('effect')}, the taint of {name}"
+            steps_by_owner.setdefault(find_owner(pod), (evidence, _format_toleration(find_owner(pod), spec)))
+    for (namespace, kind, name), (evidence, command) in sorted(steps_by_owner.items()):
+        yield Seen(f"{kind}/{namespace}/{name}", evidence, command)
+
+
+def _matches_node_selector(spec: Mapping[str, Any], node: Value) -> bool:
+    return all(get_labels(node).get(key) == value for key, value in get_mapping(spec, "nodeSelector").items())
+
+
+def _list_system_taints(node: Value) -> list[Mapping[str, Any]]:
+    return [
+        item
+        for item in get_items(node, "spec", "taints")
+        if get_at(item, "key") == TAINT["key"] and get_at(item, "effect") in _HOLDING
+    ]
+
+
+def _can_tolerate_system_taints(spec: Mapping[str, Any], node: Value) -> bool:
+    tolerations = get_items(spec, "tolerations")
+    return all(
+        any(_is_tolerated(toleration, taint, taint["effect"]) for toleration in tolerations)
+        for taint in _list_system_taints(node)
+    )
+
+
+def _format_toleration(owner: tuple[str, str, str], spec: Mapping[str, Any]) -> str:
+    """Return the command that adds the toleration to those that an owner's template has."""
+    namespace, kind, name = owner
+    resource = _RESOURCES.get(kind)
+    if resource is None:
+        toleration = msgspec.json.encode(TOLERATION).decode()
+        return f"add the toleration {toleration} where {kind} {name} of namespace {namespace} is made"
+    # the API server adds those with a time to each pod
+    own = [dict(item) for item in get_items(spec, "tolerations") if get_at(item, "tolerationSeconds") is None]
+    patch = {"spec": {"template": {"spec": {"tolerations": [*own, TOLERATION]}}}}
+    return f"kubectl patch {resource} {name} -n {namespace} -p '{msgspec.json.encode(patch).decode()}'"
+
+
+def find_waiting_network_plugins(seen: Observed) -> Iterator[Seen]:
+    """Find a network plugin whose pods wait for Transom's webhook, whose own pods need a network."""
+    egress = seen.pod_egress
+    failing = any(
+        get_at(item, "failurePolicy") == "Fail"
+        for registration in seen.list_objects("MutatingWebhookConfiguration")
+        for item in get_items(registration, "webhooks")
+    )
+    if egress is None or not egress.gives or not (failing or egress.in_secret):
+        return
+    spaces = {get_name(obj): get_labels(obj) for obj in seen.list_objects("Namespace")}
+    for entry in seen.list_objects("DaemonSet"):
+        namespace, spec = get_namespace(entry) or "", get_mapping(entry, "spec", "template", "spec")
+        if get_at(spec, "hostNetwork") is not True or get_at(spec, "priorityClassName") != "system-node-critical":
+            continue
+        pod, labels = as_pod(get_mapping(entry, "spec", "template")), spaces.get(namespace, {})
+        decided = decide(pod, namespace, labels, egress)
+        if decided.proxy is not None and decided.ca is not None:
+            continue
+        why = "the webhook has failurePolicy Fail" if failing else f"its containers wait for Secret {SECRET}"
+        evidence = f"its pods are critical for each node and use the host's network, and {why}"
+        command = f"kubectl label namespace {namespace} transom.dev/inject=disabled"
+        yield Seen(format_label("DaemonSet", entry), evidence, command)
+
+
+def find_calico_without_windows(seen: Observed) -> Iterator[Seen]:
+    """Find a Calico Installation whose network Windows nodes cannot use."""
+    windows = _list_windows_nodes(seen)
+    for obj in seen.list_objects("Installation"):
+        network = get_mapping(obj, "spec", "calicoNetwork")
+        dataplane = get_at(network, "windowsDataplane") or "Disabled"
+        label, page = format_label("Installation", obj), "docs/windows-workers.md#calico"
+        if dataplane == "Disabled":
+            if windows and get_at(obj, "spec", "cni", "type") in (None, "Calico"):
+                evidence = f"windowsDataplane is Disabled, and {len(windows):,} nodes have Windows"
+                patch = '{"spec":{"calicoNetwork":{"windowsDataplane":"HNS"}}}'
+                yield Seen(label, evidence, f"{_PATCH_INSTALLATION} '{patch}'; {page} lists what else it requires")
+            continue
+        for path, message in find_calico_faults(network):
+            field = ".".join(map(str, path))
+            edit = f"set spec.calicoNetwork.ipPools[*].encapsulation to VXLAN, for Linux nodes too ({page})"
+            yield Seen(
+                label,
+                f"spec.calicoNetwork.{field} is {message}",
+                f"kubectl edit installation {get_name(obj)}: {edit}",
+                edit=edit,
+            )
+
+
+_PATCH_INSTALLATION: Final = "kubectl patch installation default --type=merge -p"
+
+
 def as_pod(value: Mapping[str, Any]) -> Pod:
-    """A pod, or the template of one, as far as it fits."""
+    """Return a pod, or the template of one, with the fields that are valid."""
     try:
         return msgspec.convert(dict(value), Pod)
     except msgspec.ValidationError:
         return Pod()
 
 
-def _windows_nodes(seen: Observed) -> dict[str, Value]:
-    return {name_of(one): one for one in seen.of("Node") if labels_of(one).get(HOST_OS) == "windows"}
+def _list_windows_nodes(seen: Observed) -> dict[str, Value]:
+    return {get_name(obj): obj for obj in seen.list_objects("Node") if get_labels(obj).get(HOST_OS) == "windows"}
 
 
-def _chooses(spec: Mapping[str, Any]) -> bool:
-    """Whether a pod says on which system it runs, by whatever means."""
-    if at(spec, "os", "name") or HOST_OS in mapping(spec, "nodeSelector"):
+def _has_os_selector(spec: Mapping[str, Any]) -> bool:
+    """Return True if a pod selects its operating system in any way."""
+    if get_at(spec, "os", "name") or any(label in get_mapping(spec, "nodeSelector") for label in _SYSTEMS):
         return True
-    terms = items(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-    return bool(terms) and all(any(at(one, "key") == HOST_OS for one in items(term, "matchExpressions")) for term in terms)
+    terms = get_items(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+    return bool(terms) and all(
+        any(get_at(item, "key") in _SYSTEMS for item in get_items(term, "matchExpressions")) for term in terms
+    )
 
 
-def _blanket(spec: Mapping[str, Any]) -> bool:
-    """Whether it tolerates every taint: no key, and Exists (core/v1, Toleration)."""
-    return any(_tolerates(one, {}, "NoSchedule") for one in items(spec, "tolerations") if not at(one, "key"))
+def _can_tolerate_everything(spec: Mapping[str, Any]) -> bool:
+    """Return True if it tolerates every taint: no key, and Exists (core/v1, Toleration)."""
+    return any(_is_tolerated(item, {}, "NoSchedule") for item in get_items(spec, "tolerations") if not get_at(item, "key"))
 
 
-def _takes(node: Value, spec: Mapping[str, Any]) -> bool:
-    selector = mapping(spec, "nodeSelector")
-    taints = [one for one in items(node, "spec", "taints") if at(one, "effect") in _HOLDING]
-    fits = all(labels_of(node).get(key) == value for key, value in selector.items())
-    return fits and all(any(_tolerates(one, taint, taint["effect"]) for one in items(spec, "tolerations")) for taint in taints)
+def _can_run_on(node: Value, spec: Mapping[str, Any]) -> bool:
+    selector = get_mapping(spec, "nodeSelector")
+    taints = [item for item in get_items(node, "spec", "taints") if get_at(item, "effect") in _HOLDING]
+    fits = all(get_labels(node).get(key) == value for key, value in selector.items())
+    return fits and all(
+        any(_is_tolerated(item, taint, taint["effect"]) for item in get_items(spec, "tolerations")) for taint in taints
+    )
 
 
-def _tolerates(toleration: Any, taint: Mapping[str, Any], effect: str) -> bool:
-    if at(toleration, "effect") not in (None, "", effect):
+def _is_tolerated(toleration: Any, taint: Mapping[str, Any], effect: str) -> bool:
+    if get_at(toleration, "effect") not in (None, "", effect):
         return False
-    exists = at(toleration, "operator") == "Exists"
-    if not at(toleration, "key"):
+    exists = get_at(toleration, "operator") == "Exists"
+    if not get_at(toleration, "key"):
         return bool(exists)
-    same = at(toleration, "key") == taint.get("key")
-    return bool(same and (exists or (at(toleration, "value") or "") == (taint.get("value") or "")))
+    same = get_at(toleration, "key") == taint.get("key")
+    return bool(same and (exists or (get_at(toleration, "value") or "") == (taint.get("value") or "")))
 
 
-def _removal(key: str) -> str:
+def _format_removal(key: str) -> str:
     return f'{{"op":"remove","path":"/data/{key}"}}'
 
 
@@ -165,49 +320,53 @@ def _choose_linux(kind: str, namespace: str, name: str) -> str:
     return f"kubectl patch {resource} {name} -n {namespace} -p {_ON_LINUX}"
 
 
-def _config_maps(pod: Value) -> Iterable[str]:
+def _iter_config_maps(pod: Value) -> Iterable[str]:
     for containers in ("containers", "initContainers"):
-        for container in items(pod, "spec", containers):
-            for one in items(container, "envFrom"):
-                if (name := at(one, "configMapRef", "name")) and not at(one, "prefix"):
+        for container in get_items(pod, "spec", containers):
+            for item in get_items(container, "envFrom"):
+                if (name := get_at(item, "configMapRef", "name")) and not get_at(item, "prefix"):
                     yield str(name)
 
 
-def service_older(seen: Observed) -> Iterator[Seen]:
+def find_outdated_services(seen: Observed) -> Iterator[Seen]:
     """Services that run with the environment of before."""
-    for one in seen.own("WindowsInstance"):
-        said = [each for type_ in _APPLIED if (each := condition(one, type_)).get("reason") == "PendingRestart"]
-        if said:
-            command = REASONS["PendingRestart"].command(name_of(one), seen.namespace)
-            yield Seen(label_of("WindowsInstance", one), str(said[0].get("message")), command)
+    for own_object in seen.iter_own_objects("WindowsInstance"):
+        pending_conditions = [
+            each for type_ in _APPLIED if (each := get_condition(own_object, type_)).get("reason") == "PendingRestart"
+        ]
+        if pending_conditions:
+            command = REASONS["PendingRestart"].get_command(get_name(own_object), seen.namespace)
+            yield Seen(format_label("WindowsInstance", own_object), str(pending_conditions[0].get("message")), command)
 
 
-def boot_pending(seen: Observed) -> Iterator[Seen]:
-    """Hosts whose services keep the machine environment that was there when they booted."""
-    for one in seen.own("WindowsInstance"):
-        said = condition(one, "RebootRequired")
-        if said.get("status") == "True" and said.get("reason") == "PendingBoot":
-            node = at(one, "status", "nodeName")
+def find_pending_reboots(seen: Observed) -> Iterator[Seen]:
+    """Hosts whose services keep the machine environment from their last boot."""
+    for own_object in seen.iter_own_objects("WindowsInstance"):
+        reboot_condition = get_condition(own_object, "RebootRequired")
+        if reboot_condition.get("status") == "True" and reboot_condition.get("reason") == "PendingBoot":
+            node = get_at(own_object, "status", "nodeName")
             drain = f"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data, then " if node else ""
             command = f"{drain}on the host: shutdown /r /t 0" + (f", then kubectl uncordon {node}" if node else "")
-            yield Seen(label_of("WindowsInstance", one), str(said.get("message")), command)
+            yield Seen(format_label("WindowsInstance", own_object), str(reboot_condition.get("message")), command)
 
 
-def version_skew(seen: Observed) -> Iterator[Seen]:
-    """Kubelets that do not fit the API server, and parts of Transom of different versions."""
-    for node in seen.of("Node"):
-        kubelet = str(at(node, "status", "nodeInfo", "kubeletVersion") or "")
-        if labels_of(node).get(HOST_OS) != "windows" or not kubelet or not seen.kubernetes:
+def find_version_skew(seen: Observed) -> Iterator[Seen]:
+    """Kubelets that are incompatible with the API server, and parts of Transom of different versions."""
+    for node in seen.list_objects("Node"):
+        kubelet = str(get_at(node, "status", "nodeInfo", "kubeletVersion") or "")
+        if get_labels(node).get(HOST_OS) != "windows" or not kubelet or not seen.kubernetes:
             continue
         # the sentence is about the payload that a kubelet comes from
-        if (said := support.skew_refusal(kubelet, seen.kubernetes)) is not None:
+        if (refusal := support.find_skew_refusal(kubelet, seen.kubernetes)) is not None:
             yield Seen(
-                label_of("Node", node), said.replace("the payload's kubelet", "its kubelet"), "transom payload build DIR"
+                format_label("Node", node), refusal.replace("the payload's kubelet", "its kubelet"), "transom payload build DIR"
             )
     images = {
-        name: one.image for name, one in (overview(seen).deployments or {}).items() if name in ("transom", "transom-webhook")
+        name: deployment.image
+        for name, deployment in (build_overview(seen).deployments or {}).items()
+        if name in ("transom", "transom-webhook")
     }
     if len(set(images.values())) > 1:
-        told = " and ".join(f"{name} {image}" for name, image in images.items())
+        image_list = " and ".join(f"{name} {image}" for name, image in images.items())
         command = "transom manifests --image REGISTRY/transom:TAG | kubectl apply -f -"
-        yield Seen(f"Deployment/{seen.namespace}/transom", f"the images differ: {told}", command)
+        yield Seen(f"Deployment/{seen.namespace}/transom", f"the images differ: {image_list}", command)

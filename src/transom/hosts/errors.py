@@ -4,16 +4,25 @@ import logging
 import traceback
 from collections.abc import Iterator
 from pathlib import PurePath
+from typing import Final, Literal
 
 _log = logging.getLogger("transom.faults")
 
 
 class HostError(Exception):
-    """Something could not be done on one host; the others are not concerned. `str` is the whole story, without the address."""
+    """A step failed on one host; the others are not affected. `str` is the complete message, without the address."""
 
 
 class Unreachable(HostError):
     """No SSH connection: name, network, port, time-out, or a server that does not speak SSH as we do."""
+
+
+class KeyExchangeTimedOut(Unreachable):
+    """A TCP connection, and no SSH key exchange within its limit."""
+
+
+class LoginTimedOut(Unreachable):
+    """An SSH server that neither accepts nor refuses the login within its limit."""
 
 
 class AuthenticationRefused(HostError):
@@ -48,16 +57,50 @@ class ConnectionLost(HostError):
     """The connection ended, or made no progress, in the middle of a pass."""
 
 
+class SftpUnavailable(HostError):
+    """The SSH server accepts the login and starts no SFTP server."""
+
+
+class ForcedCommand(HostError):
+    """The SSH server runs its own command instead of Transom's, or of its SFTP server."""
+
+
+class TooFewSessions(HostError):
+    """The SSH server opens no further session on the connection."""
+
+
 class PassTimedOut(HostError):
     """The pass took longer than it may."""
+
+
+Stage = Literal["connecting", "reading", "changing"]
+"""How far a pass has come with a host."""
+_STOPPED: Final[dict[Stage, str]] = {
+    "connecting": "stopped while connecting; nothing was changed",
+    "reading": "stopped while the host was read; nothing was changed",
+    "changing": "stopped while the host was changed: the restarts continue there; `transom diff` shows what is left",
+}
+
+
+class Stopped(HostError):
+    """Who asked for the pass stopped it; `stage` is how far it had come."""
+
+    def __init__(self, stage: Stage, left: str = "") -> None:
+        """`left` is what stays on the host, as a sentence."""
+        super().__init__(f"{_STOPPED[stage]}. {left}" if left else _STOPPED[stage])
+        self.stage = stage
 
 
 class FileRefused(HostError):
     """The host refused a file operation: disk full, no permission, something in the way."""
 
 
+class FileBusy(FileRefused):
+    """The host refused a file operation without a reason: a program may have the file open."""
+
+
 class DirectoryNotOurs(HostError):
-    """The base directory belongs to somebody who is neither SYSTEM nor Administrators."""
+    """The base directory is not owned by SYSTEM or Administrators."""
 
 
 class ScriptFailed(HostError):
@@ -82,14 +125,22 @@ class Held(HostError):
     def __init__(self, holder: str, boot: int | None) -> None:
         since = f", since boot {boot}" if boot is not None else ""
         super().__init__(
-            f"the host is held by {holder}{since}. "
-            "Wait until that pass has ended; if it is dead, its hold is void after the next boot"
+            f"the host is locked by {holder}{since}. "
+            "Wait until that pass has ended; if that process is dead, its lock ends with the next reboot"
         )
         self.holder, self.boot = holder, boot
 
 
+class FilesInUse(HostError):
+    """A program has files open that Transom has just written, for longer than a virus scanner needs."""
+
+
+class PingBlocked(HostError):
+    """The program by which scripts wait does not run."""
+
+
 class ManagedByOther(HostError):
-    """The host, or its Node, is worked on by somebody else."""
+    """The host, or its Node, has another manager."""
 
 
 class Superseded(HostError):
@@ -117,6 +168,10 @@ class RestartsFailed(HostError):
     """Services that did not stop, or did not start, in their time."""
 
 
+class ServiceDisabled(HostError):
+    """A service that runs is disabled: Windows would not start it again, so it was not stopped, and its restart is owed."""
+
+
 class NotConverged(HostError):
     """The change was carried out, and the host still differs."""
 
@@ -134,7 +189,7 @@ class InstallFailed(HostError):
 
 
 class PutBack(HostError):
-    """A version of a payload does not run, and the former one was put back."""
+    """A version of a payload does not run, and the former one was restored."""
 
     def __init__(self, text: str, services: tuple[str, ...], version: str, former: str) -> None:
         super().__init__(text)
@@ -149,25 +204,28 @@ class Fault(HostError):
     """A fault of Transom itself; what came from the host may have led to it."""
 
 
-def fault(error: Exception) -> Fault:
-    """The error of the host that was worked on; where it happened is logged.
+def build_fault(error: Exception) -> Fault:
+    """Build the error of the current host; its location in the code is logged.
 
-    The text of the exception is neither told nor logged: it may quote what was read from the host, or was to be sent to it.
+    The message of the exception is neither shown nor logged: it may quote data that was read from the host or was meant for
+    it.
     """
-    trace = tuple(frames(error))
-    _log.error("a fault of Transom itself; the other hosts go on\n%s", "\n".join(trace))
-    return Fault(f"a fault of Transom itself ({place(error)}); its log says where. Please report it; the next pass tries again")
+    trace = tuple(iter_frames(error))
+    _log.error("internal error; the other hosts continue\n%s", "\n".join(trace))
+    return Fault(
+        f"a fault of Transom itself ({format_place(error)}); its log says where. Please report it; the next pass tries again"
+    )
 
 
-def place(error: BaseException) -> str:
-    """The kind of an exception and the line that raised it: `ValueError, plan.py:12`."""
+def format_place(error: BaseException) -> str:
+    """Format the kind of an exception and the line that raised it: `ValueError, plan.py:12`."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = f", {PurePath(last[0].filename).name}:{last[0].lineno}" if last else ""
     return f"{type(error).__name__}{where}"
 
 
-def frames(error: BaseException) -> Iterator[str]:
-    """A traceback without the texts of its exceptions, the last call first."""
+def iter_frames(error: BaseException) -> Iterator[str]:
+    """Yield a traceback without the messages of its exceptions, the last call first."""
     shown: BaseException | None = error
     while shown is not None:
         yield type(shown).__name__

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from transom.common.regular_files import read_regular_text
 from transom.hosts.errors import Held
 from transom.windows import ledger
 
@@ -24,13 +25,13 @@ class Owner(msgspec.Struct, frozen=True):
     """The holder of hosts. `identity` and `process` are made of letters, digits, `@`, `.`, `_` and `-`."""
 
     identity: str
-    """Its name over all its lives. Two passes of one identity never work on one host: a lock of ours is of an earlier life."""
+    """Its name across restarts. Two passes of one identity never work on one host: its own lock is from an earlier process."""
     process: str
-    """Which life it is, for people; it may have blanks."""
+    """The process, for people; it may contain spaces."""
     generation: int | None = None
     """The number of the lease; None for a command line, which is not fenced."""
     manager: str = ""
-    """What the ledger of a host calls whoever works on it; empty: nothing."""
+    """The name of the owner in the ledger of a host; empty: none."""
 
     def __post_init__(self) -> None:
         if not _WORD.fullmatch(self.identity) or not all(map(_WORD.fullmatch, self.process.split(" "))):
@@ -38,7 +39,7 @@ class Owner(msgspec.Struct, frozen=True):
 
     @property
     def tag(self) -> str:
-        """Eight hex digits that stand in the names of this owner's files on a host."""
+        """Return the eight hex digits in the names of this owner's files on a host."""
         return hashlib.sha256(self.identity.encode()).hexdigest()[:8]
 
     @property
@@ -47,11 +48,11 @@ class Owner(msgspec.Struct, frozen=True):
         return f"{self.identity} {self.process}"
 
 
-def person(state: Path) -> Owner:
-    """The owner for commands of this person on this machine; `state` is Transom's state directory, made where it is missing.
+def build_person_owner(state: Path) -> Owner:
+    """Build the owner for this person's commands on this machine; `state` is Transom's state directory.
 
-    The identity holds a random part that is kept in `state`: whoever has the same identity shares the directory, and so the
-    `claim` files. Raises OSError.
+    The directory is created if it is missing. The identity has a random part that is kept in `state`: all commands with
+    this identity share the directory, and so the `claim` files. Raises OSError.
     """
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     kept = state / "identity"
@@ -60,16 +61,19 @@ def person(state: Path) -> Owner:
             new.write(secrets.token_hex(4))
     except FileExistsError:
         pass
-    number = _OTHER.sub("-", kept.read_text("ascii").strip()) or "0"
-    user = _OTHER.sub("-", _user())
+    number = _OTHER.sub("-", read_regular_text(kept, "ascii").strip()) or "0"
+    user = _OTHER.sub("-", get_user())
     machine = _OTHER.sub("-", socket.gethostname())
     return Owner(f"{user}@{machine}-{number}", f"pid {os.getpid()}", manager=ledger.FILES)
 
 
-def operator(namespace: str, uid: str, process: str = "transom") -> Owner:
-    """An operator, over all its lives; `uid` is that of its namespace: what one replica left, the next one may tidy up."""
+def build_operator_owner(namespace: str, uid: str, process: str = "transom") -> Owner:
+    """Build the owner of an operator, stable across restarts; `uid` is its namespace's.
+
+    A replica may therefore delete what another one left behind.
+    """
     cluster = hashlib.sha256(uid.encode()).hexdigest()[:8]
-    return Owner(f"transom-operator@{cluster}", process, manager=ledger.operator(namespace, cluster))
+    return Owner(f"transom-operator@{cluster}", process, manager=ledger.format_operator_name(namespace, cluster))
 
 
 @contextmanager
@@ -83,14 +87,15 @@ def claim(state: Path, address: str, port: int) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise Held(file.read().strip() or "another command of yours on this machine", None) from None
+            raise Held(file.read().strip() or "another command on this machine", None) from None
         file.truncate(0)
-        file.write(f"{_user()}@{socket.gethostname()} pid {os.getpid()}\n")
+        file.write(f"{get_user()}@{socket.gethostname()} pid {os.getpid()}\n")
         file.flush()
         yield
 
 
-def _user() -> str:
+def get_user() -> str:
+    """Return the name of the user that runs this process; its number if it has no name."""
     try:
         return getpass.getuser()
     except KeyError:

@@ -18,8 +18,8 @@ class Backoff(msgspec.Struct, frozen=True):
     draw: Callable[[], float] = random.random
     """Gives a number from 0 to below 1."""
 
-    def seconds(self, failures: int, at_least: float | None = None) -> float:
-        """The wait after `failures` (1 or more) failures in a row."""
+    def compute_seconds(self, failures: int, at_least: float | None = None) -> float:
+        """Return the wait after `failures` (1 or more) failures in a row."""
         whole: float = min(self.most, self.first * 2.0 ** min(failures - 1, 30))
         wait = whole * (0.5 + 0.5 * self.draw())
         if at_least is not None and at_least > wait:

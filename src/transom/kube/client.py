@@ -5,21 +5,35 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final, Generic
 
 import aiohttp
 import msgspec
 import structlog
 
-from transom.kube import AnswerTooLarge, ApiError, ConnectionFailed, UnreadableObject, status_error
+from transom.kube.bounds import Bound, measure_retained
 from transom.kube.connection import NO_ANSWER, Connection
-from transom.kube.execution import EXEC_PROTOCOLS, Executed, output_of
-from transom.kube.nesting import shortened, too_deep
+from transom.kube.errors import AnswerTooLarge, ApiError, ConnectionFailed, UnreadableObject, build_status_error
+from transom.kube.execution import EXEC_PROTOCOLS, CommandResult, read_output
+from transom.kube.history import ServerHistory
+from transom.kube.nesting import is_too_deep, truncate_nesting
 from transom.kube.objects import T
-from transom.kube.reading import Malformed, around, decoded, read_object, refusal
+from transom.kube.reading import (
+    Malformed,
+    ReadResult,
+    decode_json,
+    decode_outer,
+    parse_metadata,
+    parse_refusal,
+    read_object,
+    strip_metadata,
+)
+from transom.kube.refusals import Refusals
 from transom.kube.resources import PODS, Resource
 from transom.kube.transport import HttpAnswer, Request, WayErrors
-from transom.kube.versions import Groups
+from transom.kube.versions import ApiGroups
+from transom.kube.watch_failures import WatchFailures
 
 _log: Final = structlog.get_logger("transom.kube.client")
 FIELD_MANAGER: Final = "transom"
@@ -27,8 +41,10 @@ TIMEOUT: Final = 30.0
 """Seconds for one request and its answer, however slowly either comes."""
 PAGE: Final = 500
 _MAX_PAGE: Final = 24 << 20
-"""Bytes of a page of a list. One of 500 objects has up to 15 MB, unless somebody made large ones."""
+"""Bytes of a page of a list. One of 500 objects has up to 15 MB, unless a user created large ones."""
 _MAX_LINE: Final = 8 << 20
+_LARGE: Final = 64 << 10
+"""Bytes of an object after which other work gets its turn."""
 _MAX_RETRIES: Final = 4
 _MAX_RETRY_AFTER: Final = 30.0
 _WATCH_HEADERS_SECONDS: Final = 30.0
@@ -43,7 +59,7 @@ class Listing(Generic[T]):
 
     items: list[T]
     malformed: list[Malformed]
-    """What does not fit; of the `items` those, too, of which not everything was read."""
+    """The errors; also those of the `items` that were only partly read."""
     resource_version: str
 
 
@@ -75,43 +91,67 @@ class Client:
     a list or a watch is of all namespaces. `value` is the object, or what is changed of it, in plain values.
 
     They raise ApiError: NotFound, Conflict, Gone or another StatusError where the server says no, ConnectionFailed where no
-    answer comes in time (`TIMEOUT`), UnreadableObject where it does not fit the type.
+    answer comes in time (`TIMEOUT`), UnreadableObject if it does not match the type.
     """
 
-    def __init__(self, connection: Connection, permit: Permit | None = None, groups: Groups | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        permit: Permit | None = None,
+        groups: ApiGroups | None = None,
+        watch_failures: WatchFailures | None = None,
+        history: ServerHistory | None = None,
+        refusals: Refusals | None = None,
+    ) -> None:
         self.connection = connection
-        self.groups = groups or Groups(self.get_json)
+        self.watch_failures = watch_failures or WatchFailures()
+        self.groups = groups or ApiGroups(self.get_json)
+        self.history = history or ServerHistory()
+        """What the server answered before, for all who ask it by this connection."""
+        self.refusals = refusals or Refusals()
+        """Which rights its requests lack."""
         self._permit = permit
 
-    def guarded(self, permit: Permit) -> "Client":
-        """The same connection, on which a write is only begun, and only lasts, while `permit` allows it."""
-        return Client(self.connection, permit, self.groups)
+    def with_permit(self, permit: Permit) -> "Client":
+        """Return a client for the same connection whose writes start and last only while `permit` allows it."""
+        return Client(self.connection, permit, self.groups, self.watch_failures, self.history, self.refusals)
 
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
-        """The object of that `name`. Raises NotFound."""
-        return _decoded(resource, await self.request("GET", resource.path(namespace, name)))
+        """Return the object with that `name`. Raises NotFound."""
+        return _decode_object(resource, await self.request("GET", resource.build_path(namespace, name)))
 
     async def get_json(self, path: str) -> Any:
         """Whatever is at a path, as plain values. Raises UnreadableObject."""
         body = await self.request("GET", path)
         try:
-            return decoded(msgspec.json.decode, shortened(body) if too_deep(body) else body)
+            return decode_json(msgspec.json.decode, truncate_nesting(body) if is_too_deep(body) else body)
         except msgspec.DecodeError as error:
             raise UnreadableObject(f"{path}: {error}") from error
 
     async def list_objects(
-        self, resource: Resource[T], namespace: str | None = None, *, labels: str = "", fields: str = "", page: int = PAGE
+        self,
+        resource: Resource[T],
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        page: int = PAGE,
+        bound: Bound | None = None,
+        select: Callable[[T], bool] | None = None,
     ) -> Listing[T]:
-        """All objects, in pages of at most `page`. One that does not fit is in `malformed` and spoils no other. Raises Gone.
+        """All objects, in pages of at most `page`. An invalid one is in `malformed` and does not affect others. Raises Gone.
 
-        `labels` and `fields` are selectors, as kubectl takes them; empty: all objects.
+        `labels` and `fields` are selectors, as kubectl takes them; empty: all objects. So is one in `malformed` that is larger
+        than `bound` allows, or for which those before it leave no room. An object that `select` refuses is dropped at once,
+        so that it uses no memory while others are read.
         """
-        query = _selectors(labels, fields)
+        retained = 0
+        query = _build_selectors(labels, fields)
         items: list[T] = []
         malformed: list[Malformed] = []
         while True:
             try:
-                body = await self.request("GET", resource.path(namespace), query | {"limit": str(page)}, most=_MAX_PAGE)
+                body = await self.request("GET", resource.build_path(namespace), query | {"limit": str(page)}, most=_MAX_PAGE)
             except AnswerTooLarge:
                 if page == 1:
                     raise
@@ -119,17 +159,33 @@ class Client:
                 page = max(1, page // 4)
                 continue
             try:
-                read = await around(_decode_page, body)
+                read = await decode_outer(_decode_page, body)
             except msgspec.DecodeError as error:
-                raise ConnectionFailed(f"{resource.plural}: the answer is no list: {error}") from error
+                raise ConnectionFailed(f"{resource.plural}: the answer is not a list: {error}") from error
             for raw in read.items or ():
-                one = read_object(resource, raw)
-                if one.object is not None:
-                    items.append(one.object)
-                if one.malformed is not None:
-                    malformed.append(one.malformed)
+                result = read_object(resource, raw)
+                if result.object is not None and select is not None and not select(result.object):
+                    result = ReadResult(None)
+                if result.object is not None and bound is not None:
+                    size = measure_retained(result.object)
+                    fits = size <= bound.object and retained + size <= bound.store
+                    retained += size if fits else 0
+                    if not fits:
+                        problem = bound.too_large if size > bound.object else bound.no_room
+                        result = ReadResult(None, Malformed(parse_metadata(bytes(raw)), problem))
+                if result.object is not None:
+                    items.append(result.object)
+                if (note := result.malformed) is not None:
+                    if bound is not None:
+                        note = note if retained + measure_retained(note) <= bound.store else strip_metadata(note)
+                        retained += measure_retained(note)
+                    malformed.append(note)
+                if len(raw) > _LARGE:
+                    await asyncio.sleep(0)
             if not read.metadata.continue_:
-                return Listing(items, malformed, read.metadata.resource_version or "")
+                version = read.metadata.resource_version or ""
+                self.history.observe_version(describe_kind(resource), version)
+                return Listing(items, malformed, version)
             query["continue"] = read.metadata.continue_
             # a page of 500 costs milliseconds: others get their turn in between
             await asyncio.sleep(0)
@@ -146,42 +202,56 @@ class Client:
         seconds: int = 300,
         inactivity: float = 150,
     ) -> AsyncIterator[AsyncIterator[list[WatchEvent]]]:
-        """The changes since `resource_version`, in the batches that they come in; the server ends it after `seconds`.
+        """Watch the changes since `resource_version`, in batches as received; the server ends it after `seconds`.
 
-        `labels` and `fields` are selectors, as of a list. Raises Gone where the version is too old, ConnectionFailed where the
-        line is cut or silent for `inactivity` seconds.
+        `labels` and `fields` are selectors, as of a list. Raises Gone if the version is too old, ConnectionFailed if the
+        connection is cut or silent for `inactivity` seconds.
         """
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
             "timeoutSeconds": str(seconds),
-        } | _selectors(labels, fields)
+        } | _build_selectors(labels, fields)
         self.connection.renew()
         async with AsyncExitStack() as open_:
             with WayErrors(resource.plural):
                 async with asyncio.timeout(_WATCH_HEADERS_SECONDS):
-                    stream = self.connection.transport.stream(resource.path(namespace), query, inactivity)
+                    stream = self.connection.transport.open_stream(resource.build_path(namespace), query, inactivity)
                     response = await open_.enter_async_context(stream)
                 if response.status != 200:
-                    raise refusal(await response.read(), response.status, response.headers.get("Retry-After"))
-            yield _events(response.content, resource.plural)
+                    error = parse_refusal(await response.read(), response.status, response.headers.get("Retry-After"))
+                    if response.status == HTTPStatus.FORBIDDEN:
+                        self.refusals.note_refusal("WATCH", resource.build_path(namespace), str(error))
+                    raise error
+                self.refusals.note_success("WATCH", resource.build_path(namespace))
+            yield _iter_events(response.content, resource.plural)
+
+    async def read_version(self, resource: Resource[Any], namespace: str | None = None) -> str:
+        """Return the version of a kind now, without its objects; the history observes it. Raises ApiError."""
+        body = await self.request("GET", resource.build_path(namespace), {"limit": "1"}, most=_MAX_PAGE)
+        try:
+            version = _decode_page(body).metadata.resource_version or ""
+        except msgspec.DecodeError as error:
+            raise ConnectionFailed(f"{resource.plural}: the answer is not a list: {error}") from error
+        self.history.observe_version(describe_kind(resource), version)
+        return version
 
     async def create(self, resource: Resource[T], value: Mapping[str, Any], namespace: str | None = None) -> T:
         """Make an object. Raises Conflict where it exists."""
         query = {"fieldManager": FIELD_MANAGER}
-        return _decoded(resource, await self.request("POST", resource.path(namespace), query, value))
+        return _decode_object(resource, await self.request("POST", resource.build_path(namespace), query, value))
 
     async def replace(
         self, resource: Resource[T], value: Mapping[str, Any], name: str, namespace: str | None = None, seconds: float = TIMEOUT
     ) -> T:
-        """Put an object in place of the version that `value` names. Raises Conflict where that is no longer the current one.
+        """Replace the version of an object that `value` names. Raises Conflict if that version is outdated.
 
-        `seconds` are for the request with its answer.
+        `seconds` is the timeout of the request including its answer.
         """
         query = {"fieldManager": FIELD_MANAGER}
-        path = resource.path(namespace, name)
-        return _decoded(resource, await self.request("PUT", path, query, value, seconds=seconds))
+        path = resource.build_path(namespace, name)
+        return _decode_object(resource, await self.request("PUT", path, query, value, seconds=seconds))
 
     async def patch(
         self,
@@ -190,22 +260,28 @@ class Client:
         name: str,
         namespace: str | None = None,
         manager: str = FIELD_MANAGER,
+        subresource: str | None = None,
     ) -> T:
-        """A JSON merge patch (RFC 7386). With a `manager` of its own its time stays known, whatever else is written later."""
-        query = {"fieldManager": manager}
-        path = resource.path(namespace, name)
-        return _decoded(resource, await self.request("PATCH", path, query, value, content_type="application/merge-patch+json"))
+        """Send a JSON merge patch (RFC 7386). A separate `manager` keeps its own time in managedFields.
 
-    async def json_patch(
+        `subresource` is `status`, for example; None: the object itself.
+        """
+        query = {"fieldManager": manager}
+        path = resource.build_path(namespace, name, subresource)
+        return _decode_object(
+            resource, await self.request("PATCH", path, query, value, content_type="application/merge-patch+json")
+        )
+
+    async def apply_json_patch(
         self, resource: Resource[T], operations: Sequence[Mapping[str, Any]], name: str, namespace: str | None = None
     ) -> T:
-        """A JSON Patch (RFC 6902) of `operations`. A `test` that does not hold is a StatusError 422: nothing was changed."""
+        """Apply a JSON Patch (RFC 6902) of `operations`. A failed `test` is a StatusError 422: nothing is changed."""
         query = {"fieldManager": FIELD_MANAGER}
-        path = resource.path(namespace, name)
+        path = resource.build_path(namespace, name)
         content_type = "application/json-patch+json"
-        return _decoded(resource, await self.request("PATCH", path, query, operations, content_type=content_type))
+        return _decode_object(resource, await self.request("PATCH", path, query, operations, content_type=content_type))
 
-    async def server_side_apply(
+    async def apply(
         self,
         resource: Resource[T],
         value: Mapping[str, Any],
@@ -216,36 +292,42 @@ class Client:
         force: bool = True,
         manager: str = FIELD_MANAGER,
     ) -> T:
-        """Server-side apply as field manager `transom`. Without `force`, a field that is another manager's raises Conflict.
+        """Apply an object server-side as field manager `transom`.
 
-        `subresource` is `status`, say; None: the object itself. What two parts of Transom write of one object, each by itself,
-        has a `manager` for each: neither takes the other's away.
+        Without `force`, a field of another manager raises Conflict. `subresource` is `status`, for example; None: the
+        object itself. Two parts of Transom that write the same object independently have a `manager` each: neither removes
+        the other's fields.
         """
         query = {"fieldManager": manager, "force": "true" if force else "false"}
-        path = resource.path(namespace, name, subresource)
-        return _decoded(resource, await self.request("PATCH", path, query, value, content_type="application/apply-patch+yaml"))
+        path = resource.build_path(namespace, name, subresource)
+        return _decode_object(
+            resource, await self.request("PATCH", path, query, value, content_type="application/apply-patch+yaml")
+        )
 
     async def delete(self, resource: Resource[Any], name: str, namespace: str | None = None, uid: str | None = None) -> None:
         """Delete an object; with `uid` only that one. Raises NotFound, Conflict."""
         body = {"preconditions": {"uid": uid}} if uid else None
-        await self.request("DELETE", resource.path(namespace, name), None, body)
+        await self.request("DELETE", resource.build_path(namespace, name), None, body)
 
-    async def execute(self, namespace: str, pod: str, command: Sequence[str], seconds: float = TIMEOUT) -> Executed:
-        """What a command prints that the kubelet runs in the only container of a pod, within `seconds`. Raises ApiError.
+    async def execute(self, namespace: str, pod: str, command: Sequence[str], seconds: float = TIMEOUT) -> CommandResult:
+        """Execute a command in the only container of a pod, within `seconds`, and return its output. Raises ApiError.
 
-        It is asked for by WebSocket, which API servers speak from 1.30 on by default (KEP-4006) and may refuse to who cannot
-        both `get` and `create` pods/exec.
+        The request uses WebSocket, which API servers support by default from 1.30 on (KEP-4006) and may refuse to clients
+        that cannot both `get` and `create` pods/exec.
         """
-        path = PODS.path(namespace, pod, "exec")
+        path = PODS.build_path(namespace, pod, "exec")
         query = [("stdout", "true"), ("stderr", "true"), *(("command", word) for word in command)]
         self.connection.renew()
         if self._permit is not None:
             seconds = min(seconds, self._permit())
         with WayErrors(f"GET {path}"):
-            async with asyncio.timeout(seconds), self.connection.transport.websocket(path, query, EXEC_PROTOCOLS) as opened:
+            async with (
+                asyncio.timeout(seconds),
+                self.connection.transport.open_websocket(path, query, EXEC_PROTOCOLS) as opened,
+            ):
                 if isinstance(opened, int):
-                    raise status_error(opened, "", f"{path}: HTTP {opened}")
-                return await output_of(opened)
+                    raise build_status_error(opened, "", f"{path}: HTTP {opened}")
+                return await read_output(opened)
 
     async def request(
         self,
@@ -259,10 +341,10 @@ class Client:
         retries: int = _MAX_RETRIES,
         most: int | None = None,
     ) -> bytes:
-        """The answer to one request, as bytes; `method` and `path` are HTTP's, `body` is sent as JSON. Raises ApiError.
+        """Send one request and return the answer's bytes; `body` is sent as JSON. Raises ApiError.
 
-        `seconds` include the `retries` of what the server refused unseen (429). Where a 429 is the answer itself, as an
-        eviction's is, there are to be none. An answer of more than `most` bytes raises AnswerTooLarge.
+        `method` and `path` are HTTP's. `seconds` include the `retries` after a 429. Without `retries`, a 429 is the answer,
+        as for an eviction. An answer of more than `most` bytes raises AnswerTooLarge.
         """
         self.connection.renew()
         content = msgspec.json.encode(body) if body is not None else None
@@ -272,10 +354,13 @@ class Client:
         with WayErrors(f"{method} {path}"):
             async with asyncio.timeout(seconds):
                 while True:
-                    answer = await self._answer(Request(method, path, query, content, content_type, most))
+                    answer = await self._send_request(Request(method, path, query, content, content_type, most))
                     if 200 <= answer.status < 300:
+                        self.refusals.note_success(method, path)
                         return answer.body
-                    error = refusal(answer.body, answer.status, answer.headers.get("Retry-After"))
+                    error = parse_refusal(answer.body, answer.status, answer.headers.get("Retry-After"))
+                    if answer.status == HTTPStatus.FORBIDDEN:
+                        self.refusals.note_refusal(method, path, str(error))
                     wait = error.retry_after
                     if answer.status != 429 or wait is None or wait > _MAX_RETRY_AFTER or not retries:
                         raise error
@@ -284,13 +369,13 @@ class Client:
                     if permit is not None:
                         permit()
 
-    async def _answer(self, request: Request) -> HttpAnswer:
-        began, said = time.monotonic(), NO_ANSWER
+    async def _send_request(self, request: Request) -> HttpAnswer:
+        began, outcome = time.monotonic(), NO_ANSWER
         try:
             answer = await self.connection.transport.request(request)
-            said = str(answer.status)
+            outcome = str(answer.status)
         finally:
-            self.connection.answers[said] += 1
+            self.connection.answers[outcome] += 1
         taken = round(time.monotonic() - began, 3)
         _log.debug(
             "request", method=request.method, path=request.path, query=request.query, status=answer.status, seconds=taken
@@ -298,19 +383,24 @@ class Client:
         return answer
 
 
-def _decoded(resource: Resource[T], body: bytes) -> T:
+def describe_kind(resource: Resource[Any]) -> str:
+    """Return the name of a kind in the history of a server."""
+    return f"{resource.plural} of {resource.group or 'v1'}"
+
+
+def _decode_object(resource: Resource[T], body: bytes) -> T:
     read = read_object(resource, body)
     if read.object is None:
         raise UnreadableObject(f"{resource.kind}: {read.malformed.problem if read.malformed else ''}")
     return read.object
 
 
-def status_of(event: WatchEvent) -> ApiError:
-    """The error that an ERROR event of a watch brings."""
-    return refusal(bytes(event.object), 500)
+def build_event_error(event: WatchEvent) -> ApiError:
+    """Build the error from an ERROR event of a watch."""
+    return parse_refusal(bytes(event.object), 500)
 
 
-async def _events(content: aiohttp.StreamReader, what: str) -> AsyncIterator[list[WatchEvent]]:
+async def _iter_events(content: aiohttp.StreamReader, what: str) -> AsyncIterator[list[WatchEvent]]:
     rest = b""
     with WayErrors(what):
         async for chunk in content.iter_any():
@@ -319,7 +409,7 @@ async def _events(content: aiohttp.StreamReader, what: str) -> AsyncIterator[lis
             if len(rest) > _MAX_LINE:
                 raise ConnectionFailed(f"{what}: a line of the watch is longer than {_MAX_LINE:,} bytes")
             try:
-                events = [await around(_decode_event, line) for line in lines if line]
+                events = [await decode_outer(_decode_event, line) for line in lines if line]
             except msgspec.DecodeError as error:
                 raise ConnectionFailed(f"{what}: a line of the watch cannot be read: {error}") from error
             if events:
@@ -328,5 +418,5 @@ async def _events(content: aiohttp.StreamReader, what: str) -> AsyncIterator[lis
         raise ConnectionFailed(f"{what}: the watch was cut in the middle of a line")
 
 
-def _selectors(labels: str, fields: str) -> dict[str, str]:
+def _build_selectors(labels: str, fields: str) -> dict[str, str]:
     return {key: value for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value}

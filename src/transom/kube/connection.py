@@ -14,13 +14,14 @@ from typing import Final
 
 import structlog
 
-from transom.kube import ConfigurationError
-from transom.kube.kubeconfig import Chosen, choose
-from transom.kube.transport import FOREIGN, HttpTransport, transport_to
+from transom.kube.errors import ConfigurationError
+from transom.kube.kubeconfig import SelectedContext, choose
+from transom.kube.permitted_networks import USUAL_NETWORKS, PermittedNetworks
+from transom.kube.transport import FOREIGN, HttpTransport, build_transport
 
 _log: Final = structlog.get_logger("transom.kube.connection")
 NO_ANSWER: Final = "none"
-"""Stands for the status of a request that was not answered, or not in time."""
+"""The status of a request without an answer, or without one in time."""
 _RETIRED_SECONDS: Final = 1800.0
 """Longer than any watch lasts."""
 _LOOK_AGAIN: Final = 1.0
@@ -44,16 +45,17 @@ class Connection:
     """How often a request was answered how: by HTTP status."""
 
     def renew(self) -> None:
-        """Go on over new connections where the files that these were made from have been rotated.
+        """Continue over new connections if the files behind the current ones have been rotated.
 
-        What is under way ends on the old ones. Files that cannot be used, because they are half-written, are looked at again.
+        Requests in progress end on the old ones. Files that are unusable, because they are half-written, are read again
+        later.
         """
-        if self.renewal is None or not self.renewal.due():
+        if self.renewal is None or not self.renewal.is_due():
             return
         try:
             made = self.renewal.connect()
         except ConfigurationError as error:
-            _log.warning("the way to the API server changed and cannot be used: going on as before", error=str(error))
+            _log.warning("the new API server settings are not usable: continuing with the previous ones", error=str(error))
             return
         self.renewal.retire(self.transport)
         _log.info("credentials of the API server were read again", source=self.source)
@@ -69,7 +71,7 @@ class Connection:
 
 
 class Renewal:
-    """How connections are made anew, and those that were in use before."""
+    """The settings of new connections, and the connections in use before."""
 
     def __init__(self, files: "RotatedFiles", connect: Callable[[], Connection]) -> None:
         self.files = files
@@ -77,9 +79,9 @@ class Renewal:
         self._retired: list[HttpTransport] = []
         self._closing: set[asyncio.Task[None]] = set()
 
-    def due(self) -> bool:
-        """Whether a file changed."""
-        return self.files.changed()
+    def is_due(self) -> bool:
+        """Return True if a file changed."""
+        return self.files.has_changed()
 
     def retire(self, transport: HttpTransport) -> None:
         """Close this one when every watch that was begun on it has ended."""
@@ -100,27 +102,30 @@ class Renewal:
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Connection:
-    """A connection by `kubeconfig`, else the pod's service account, else `$KUBECONFIG`, else `~/.kube/config`.
+    """Connect by `kubeconfig`, otherwise by the pod's service account, `$KUBECONFIG` or `~/.kube/config`.
 
     Nothing is sent yet. Raises ConfigurationError.
     """
     chosen = choose(kubeconfig, context)
     # before certificates are read: what changes meanwhile is read again
     files = RotatedFiles(chosen.tls_files)
-    connection = _reached(chosen, transport_to(chosen))
+    connection = _build_connection(chosen, build_transport(chosen))
     connection.renewal = Renewal(files, lambda: connect(kubeconfig, context))
     return connection
 
 
-def connect_foreign(chosen: Chosen, proxy: str | None = None) -> Connection:
-    """A connection to another cluster, whose API server may be anybody: its answers are bounded. Nothing is sent yet.
+def connect_foreign(
+    chosen: SelectedContext, proxy: str | None = None, permitted: PermittedNetworks = USUAL_NETWORKS
+) -> Connection:
+    """Connect to another cluster, whose API server is not trusted: its answers are bounded. Nothing is sent yet.
 
-    `proxy` is for a kubeconfig that has no `proxy-url`. Raises ConfigurationError; its message has no value of the kubeconfig.
+    `proxy` is for a kubeconfig without a `proxy-url`; `permitted` are the networks that the kubeconfig may lead to. Raises
+    ConfigurationError; its message has no value of the kubeconfig except an address that is not permitted.
     """
-    return _reached(chosen, transport_to(chosen, FOREIGN, proxy))
+    return _build_connection(chosen, build_transport(chosen, FOREIGN, proxy, permitted))
 
 
-def _reached(chosen: Chosen, transport: HttpTransport) -> Connection:
+def _build_connection(chosen: SelectedContext, transport: HttpTransport) -> Connection:
     return Connection(transport, chosen.cluster.server, chosen.namespace, chosen.source, chosen.context)
 
 
@@ -129,21 +134,24 @@ class RotatedFiles:
 
     def __init__(self, paths: Iterable[Path], clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seen = {path: _state(path) for path in paths}
+        self._seen = {path: _stat_file(path) for path in paths}
         self._next = clock() + _LOOK_AGAIN
 
-    def changed(self) -> bool:
-        """Whether a file is another one; said until `RotatedFiles` are made anew. A file that is gone is on its way back."""
+    def has_changed(self) -> bool:
+        """Return True if a file was replaced; repeated until a new `RotatedFiles`.
+
+        A missing file counts as still being rotated.
+        """
         now = self._clock()
         if now < self._next:
             return False
         self._next = now + _LOOK_AGAIN
-        return any((state := _state(path)) is not None and state != seen for path, seen in self._seen.items())
+        return any((state := _stat_file(path)) is not None and state != item for path, item in self._seen.items())
 
 
-def _state(path: Path) -> tuple[int, int, int] | None:
+def _stat_file(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        file_stat = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return file_stat.st_mtime_ns, file_stat.st_ino, file_stat.st_size

@@ -1,4 +1,4 @@
-"""Events: what happened to an object, told once; repetitions are counted, floods are dammed.
+"""Events: what happened to an object, reported once; repetitions are counted, floods are limited.
 
 An event that repeats within the window raises the count of the first one, less and less often (`kubectl describe` shows
 `x7 over 5m`). Many different messages of one reason about one object become one event. Sending never delays or fails the work:
@@ -15,17 +15,22 @@ from typing import Any, Final, Literal
 import msgspec
 import structlog
 
-from transom.kube import ApiError, NotFound
+from transom.common.escaping import escape
 from transom.kube.client import Client
+from transom.kube.errors import ApiError, NotFound
 from transom.kube.resources import EVENTS
-from transom.shown import shown
 
 _log: Final = structlog.get_logger("transom.kube.events")
 COMPONENT: Final = "transom"
 Type = Literal["Normal", "Warning"]
 _MAX_MESSAGE: Final = 1024
 _MAX_PENDING: Final = 1000
-_MAX_KNOWN: Final = 4096
+MAX_BYTES: Final = 4 << 20
+"""Of the events that are remembered to count their repetitions, their messages included; as much again of what is waiting."""
+_ENTRY_BYTES: Final = 1024
+"""Bytes of an entry in addition to its strings: objects, timers, places in dictionaries."""
+_MAX_NAME: Final = 253
+"""Characters of a name, a kind or a reason: no object has a longer one (kubernetes.io, "Object Names and IDs")."""
 
 
 class Regarding(msgspec.Struct, frozen=True):
@@ -38,22 +43,22 @@ class Regarding(msgspec.Struct, frozen=True):
     uid: str | None = None
 
 
-class Habits(msgspec.Struct, frozen=True):
-    """How repetitions are told, in seconds."""
+class RepetitionPolicy(msgspec.Struct, frozen=True):
+    """How repetitions of an event are reported, in seconds."""
 
     window: float = 600.0
     """A repetition after so long is a new event."""
     spacing: float = 10.0
     """Between the first two updates of a count; doubled each time up to the window."""
     similar: int = 5
-    """So many different messages of one reason about one object are told; the next ones are one event."""
+    """The number of different messages of one reason about one object; further ones become one event."""
 
 
-HABITS: Final = Habits()
+HABITS: Final = RepetitionPolicy()
 
 
-class _Known:
-    """An event that was told: its name, how often it happened, and when the server is told the next time."""
+class _RecordedEvent:
+    """A recorded event: its name, its count, and the time of the next update to the server."""
 
     __slots__ = ("count", "first", "last", "last_time", "name", "next_update", "spacing", "timer")
 
@@ -68,6 +73,7 @@ class _Known:
         self.timer: asyncio.TimerHandle | None = None
 
 
+_Similar = tuple[Regarding, Type, str]
 _Key = tuple[Regarding, Type, str, str]
 
 
@@ -79,31 +85,36 @@ class EventRecorder:
         client: Client,
         *,
         instance: str = "",
-        habits: Habits = HABITS,
+        habits: RepetitionPolicy = HABITS,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
         self._instance = instance
         self._habits = habits
         self._now = now
-        self._known: OrderedDict[_Key, _Known] = OrderedDict()
-        self._messages: OrderedDict[tuple[Regarding, Type, str], dict[str, float]] = OrderedDict()
-        self._pending: asyncio.Queue[tuple[_Key, _Known, bool]] = asyncio.Queue(_MAX_PENDING)
+        self._known: OrderedDict[_Key, _RecordedEvent] = OrderedDict()
+        self._known_bytes = 0
+        self._messages: OrderedDict[_Similar, dict[int, float]] = OrderedDict()
+        """When each message was recorded last, by its hash: the texts themselves are in `_known`."""
+        self._messages_bytes = 0
+        self._pending_bytes = 0
+        self._pending: asyncio.Queue[tuple[_Key, _RecordedEvent, bool]] = asyncio.Queue(_MAX_PENDING)
         self.dropped = 0
-        """How many could not be told: for the metrics."""
+        """The number of events that could not be sent, for the metrics."""
 
-    def normal(self, regarding: Regarding, reason: str, message: str) -> None:
+    def record_normal(self, regarding: Regarding, reason: str, message: str) -> None:
         """Something went as it should. `reason` is one word in CamelCase; neither may hold a secret."""
         self._tell(regarding, "Normal", reason, message)
 
-    def warning(self, regarding: Regarding, reason: str, message: str) -> None:
+    def record_warning(self, regarding: Regarding, reason: str, message: str) -> None:
         """Something that a person should look at."""
         self._tell(regarding, "Warning", reason, message)
 
     async def run(self) -> None:
-        """Send what was told, until cancelled."""
+        """Send recorded events, until cancelled."""
         while True:
             key, known, new = await self._pending.get()
+            self._pending_bytes -= _count_bytes(key)
             try:
                 await self._send(key, known, new)
             except ApiError as error:
@@ -113,7 +124,7 @@ class EventRecorder:
                 self._pending.task_done()
 
     async def drain(self, seconds: float = 5.0) -> None:
-        """Wait until what was told has been sent, but not for long."""
+        """Wait until the recorded events have been sent, at most `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self._pending.join()
@@ -121,15 +132,21 @@ class EventRecorder:
             _log.info("events not sent in time", waiting=self._pending.qsize())
 
     def _tell(self, regarding: Regarding, type_: Type, reason: str, message: str) -> None:
+        if any(len(text) > _MAX_NAME for text in (*_list_names(regarding), reason)):
+            # no object has such a name: the text is not worth the memory
+            self.dropped += 1
+            return
         loop = asyncio.get_running_loop()
         now = loop.time()
-        message = self._combined((regarding, type_, reason), _shortened(shown(message)), now)
+        message = self._combine_similar((regarding, type_, reason), _shorten_message(escape(message)), now)
         key = (regarding, type_, reason, message)
         stamp = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         known = self._known.get(key)
         if known is None or now - known.last_time > self._habits.window:
             name = f"{regarding.name[:200]}.{secrets.token_hex(8)}"
-            known = self._known[key] = _Known(name, now, stamp, self._habits.spacing)
+            if known is None:
+                self._known_bytes += _count_bytes(key)
+            known = self._known[key] = _RecordedEvent(name, now, stamp, self._habits.spacing)
             self._known.move_to_end(key)
             self._forget_old()
             self._enqueue(key, known, True)
@@ -140,38 +157,45 @@ class EventRecorder:
         if known.timer is None:
             known.timer = loop.call_at(max(now, known.next_update), self._update, key, known)
 
-    def _combined(self, similar: tuple[Regarding, Type, str], message: str, now: float) -> str:
-        """The message, or the one that stands for many."""
+    def _combine_similar(self, similar: tuple[Regarding, Type, str], message: str, now: float) -> str:
+        """Return the message, or one that replaces many similar ones."""
+        if similar not in self._messages:
+            self._messages_bytes += _count_bytes(similar)
         messages = self._messages.setdefault(similar, {})
         self._messages.move_to_end(similar)
         for old in [text for text, when in messages.items() if now - when > self._habits.window]:
             del messages[old]
-        if message not in messages and len(messages) >= self._habits.similar:
+        digest = hash(message)
+        if digest not in messages and len(messages) >= self._habits.similar:
             return f"{similar[2]} happened many times, each with another message: the log and the status have them"
-        messages[message] = now
+        messages[digest] = now
         return message
 
-    def _update(self, key: _Key, known: _Known) -> None:
+    def _update(self, key: _Key, known: _RecordedEvent) -> None:
         known.timer = None
         known.spacing = min(known.spacing * 2, self._habits.window)
         known.next_update = asyncio.get_running_loop().time() + known.spacing
         self._enqueue(key, known, False)
 
-    def _enqueue(self, key: _Key, known: _Known, new: bool) -> None:
-        try:
-            self._pending.put_nowait((key, known, new))
-        except asyncio.QueueFull:
+    def _enqueue(self, key: _Key, known: _RecordedEvent, new: bool) -> None:
+        size = _count_bytes(key)
+        if self._pending.full() or self._pending_bytes + size > MAX_BYTES:
             self.dropped += 1
+            return
+        self._pending_bytes += size
+        self._pending.put_nowait((key, known, new))
 
     def _forget_old(self) -> None:
-        while len(self._known) > _MAX_KNOWN:
-            _, known = self._known.popitem(last=False)
+        while self._known_bytes > MAX_BYTES // 2:
+            key, known = self._known.popitem(last=False)
+            self._known_bytes -= _count_bytes(key)
             if known.timer is not None:
                 known.timer.cancel()
-        while len(self._messages) > _MAX_KNOWN:
-            self._messages.popitem(last=False)
+        while self._messages_bytes > MAX_BYTES // 2:
+            similar, _ = self._messages.popitem(last=False)
+            self._messages_bytes -= _count_bytes(similar)
 
-    async def _send(self, key: _Key, known: _Known, new: bool) -> None:
+    async def _send(self, key: _Key, known: _RecordedEvent, new: bool) -> None:
         namespace = key[0].namespace or "default"
         if not new:
             change = {"count": known.count, "lastTimestamp": known.last}
@@ -181,9 +205,9 @@ class EventRecorder:
                 # events live for an hour: this one is told anew
                 new = True
         if new:
-            await self._client.create(EVENTS, self._event(key, known, namespace), namespace)
+            await self._client.create(EVENTS, self._build_event(key, known, namespace), namespace)
 
-    def _event(self, key: _Key, known: _Known, namespace: str) -> dict[str, Any]:
+    def _build_event(self, key: _Key, known: _RecordedEvent, namespace: str) -> dict[str, Any]:
         regarding, type_, reason, message = key
         involved = {
             "apiVersion": regarding.api_version,
@@ -209,5 +233,14 @@ class EventRecorder:
         }
 
 
-def _shortened(message: str) -> str:
+def _shorten_message(message: str) -> str:
     return message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 1] + "…"
+
+
+def _list_names(regarding: Regarding) -> tuple[str, ...]:
+    return (regarding.api_version, regarding.kind, regarding.name, regarding.namespace or "", regarding.uid or "")
+
+
+def _count_bytes(key: _Key | _Similar) -> int:
+    """Return how much memory an entry takes, four bytes for each character."""
+    return _ENTRY_BYTES + 4 * sum(map(len, (*_list_names(key[0]), *key[1:])))

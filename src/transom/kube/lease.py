@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from transom.kube import ApiError, Conflict, NotFound
 from transom.kube.client import Client
+from transom.kube.errors import ApiError, Conflict, NotFound
 from transom.kube.objects import LeaseObject, LeaseSpec
 from transom.kube.resources import LEASES
 
@@ -26,7 +26,7 @@ _FIRST_GENERATION: Final = 1_577_836_800
 
 
 class LeaseLost(Exception):
-    """The time of the lease is up: whoever held it may not write any more."""
+    """The lease has expired: its former holder must not write any more."""
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -46,14 +46,14 @@ class Terms(msgspec.Struct, frozen=True):
 TERMS: Final = Terms()
 
 
-class Holding:
+class LeaseTerm:
     """What the holder of a lease knows: which term it is (`generation` grows with each new holder), and until when."""
 
     def __init__(self, generation: int, until: float) -> None:
         self.generation = generation
         self._until = until
 
-    def remaining(self) -> float:
+    def get_remaining(self) -> float:
         """Seconds that are left. Raises LeaseLost. Ask right before each write: it is a permit for `Client.guarded`."""
         left = self._until - asyncio.get_running_loop().time()
         if left <= 0:
@@ -61,11 +61,11 @@ class Holding:
         return left
 
     def extend(self, until: float) -> None:
-        """The lease was renewed."""
+        """Extend the term after a renewal."""
         self._until = until
 
     def end(self) -> None:
-        """The lease is not held any more."""
+        """End the term: the lease is not held any more."""
         self._until = float("-inf")
 
 
@@ -91,15 +91,19 @@ class LeaseElection:
         self._draw = draw
         self._now = now
         self._seen: tuple[str, float] | None = None
-        self.holding: Holding | None = None
+        self._generation = 0
+        """The highest one of this Lease: hosts refuse a lower one, also after a restore of etcd."""
+        self._renew_times: set[str] = set()
+        """Of the last write that this process knows to be in the Lease, and of those that it sent since."""
+        self.holding: LeaseTerm | None = None
         """Set while this process holds the lease."""
         self.holder: str | None = None
         """Who was last seen to hold it."""
 
-    async def run(self, work: Callable[[Holding], Awaitable[None]]) -> None:
-        """Work whenever the lease is held, until cancelled; `work` is cancelled when the lease is lost, before others have it.
+    async def run(self, work: Callable[[LeaseTerm], Awaitable[None]]) -> None:
+        """Work whenever the lease is held, until cancelled; `work` is cancelled on loss, before others hold it.
 
-        Ends when `work` ends by itself, and raises what it raises. The lease is given back then, and on cancellation.
+        Ends when `work` ends, and raises what it raises. The lease is released then, and on cancellation.
         """
         while True:
             holding = await self._acquire()
@@ -110,14 +114,14 @@ class LeaseElection:
                     return
             finally:
                 self.holding = None
-                still_held = _left(holding) > 0
+                still_held = _get_remaining_or_zero(holding) > 0
                 holding.end()
                 if still_held:
                     await self._release()
             _log.warning("lease lost", lease=self._name, identity=self._identity)
 
-    async def _work_while_held(self, holding: Holding, work: Callable[[Holding], Awaitable[None]]) -> bool:
-        """Whether the work came to its own end."""
+    async def _work_while_held(self, holding: LeaseTerm, work: Callable[[LeaseTerm], Awaitable[None]]) -> bool:
+        """Run the work while the lease is held; return True if the work ended first."""
         worker = asyncio.ensure_future(work(holding))
         renewer = asyncio.ensure_future(self._renew(holding))
         try:
@@ -134,10 +138,10 @@ class LeaseElection:
             if isinstance(failure, Exception) and not isinstance(failure, LeaseLost):
                 _log.error("work ended with an error", error=repr(failure))
 
-    async def _acquire(self) -> Holding:
+    async def _acquire(self) -> LeaseTerm:
         while True:
             try:
-                holding = await self._try()
+                holding = await self._try_acquire()
             except ApiError as error:
                 _log.warning("lease cannot be read", lease=self._name, error=str(error))
                 holding = None
@@ -145,90 +149,112 @@ class LeaseElection:
                 return holding
             await asyncio.sleep(self._terms.retry * (1 + 0.2 * self._draw()))
 
-    async def _renew(self, holding: Holding) -> None:
+    async def _renew(self, holding: LeaseTerm) -> None:
         """Renew until the lease is lost. Whatever goes wrong counts as one renewal that failed."""
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(min(self._terms.retry, _left(holding)))
+            await asyncio.sleep(min(self._terms.retry, _get_remaining_or_zero(holding)))
             began = loop.time()
             try:
-                async with asyncio.timeout(min(self._terms.request, _left(holding))):
-                    renewed = await self._try()
+                async with asyncio.timeout(min(self._terms.request, _get_remaining_or_zero(holding))):
+                    renewed = await self._try_acquire()
             except Exception as error:  # noqa: BLE001  # any failure at all, also a fault of ours, must not keep the lease alive
                 _log.warning("lease not renewed", lease=self._name, error=str(error) or type(error).__name__)
             else:
                 if renewed is None or renewed.generation != holding.generation:
                     return
                 holding.extend(began + self._terms.renew)
-            if _left(holding) <= 0:
+            if _get_remaining_or_zero(holding) <= 0:
                 return
 
-    async def _try(self) -> Holding | None:
-        """Take or renew the lease; None while somebody else has it."""
+    async def _try_acquire(self) -> LeaseTerm | None:
+        """Take or renew the lease; None while another process holds it."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            found = await self._client.get(LEASES, self._name, self._namespace)
+            lease = await self._client.get(LEASES, self._name, self._namespace)
         except NotFound:
             # not 0: were the Lease deleted, a generation must not come back that a host's lock has seen
-            return await self._write(None, max(0, int(self._now().timestamp()) - _FIRST_GENERATION), began)
-        spec = found.spec or LeaseSpec()
+            first = max(0, int(self._now().timestamp()) - _FIRST_GENERATION)
+            return await self._write(None, max(first, self._generation + 1), began)
+        spec = lease.spec or LeaseSpec()
+        self._observe(lease)
         self.holder = spec.holder_identity or None
         transitions = spec.lease_transitions or 0
         if spec.holder_identity == self._identity:
-            return await self._write(found, transitions, began)
+            return await self._write(lease, max(transitions, self._generation), began)
         if spec.holder_identity:
-            version = found.metadata.resource_version or ""
+            version = lease.metadata.resource_version or ""
             if self._seen is None or self._seen[0] != version:
                 self._seen = (version, loop.time())
             held_for = max(spec.lease_duration_seconds or 0, self._terms.duration)
             if loop.time() < self._seen[1] + held_for:
                 return None
-        return await self._write(found, transitions + 1, began)
+        return await self._write(lease, max(transitions, self._generation) + 1, began)
 
-    async def _write(self, found: LeaseObject | None, transitions: int, began: float) -> Holding | None:
+    def _observe(self, lease: LeaseObject) -> None:
+        """Compare the Lease with what was read and written before: no other object is read from etcd as often."""
+        history, subject = self._client.history, f"Lease {self._namespace}/{self._name}"
+        history.observe_version(subject, lease.metadata.resource_version)
+        history.observe_identity(subject, lease.metadata.uid)
+        spec = lease.spec or LeaseSpec()
+        self._generation = max(self._generation, spec.lease_transitions or 0)
+        if spec.holder_identity != self._identity:
+            self._renew_times.clear()
+        elif self._renew_times and spec.renew_time not in self._renew_times:
+            history.report(f"{subject} was renewed at {spec.renew_time}, which this process did not write")
+        if history.replaced.is_set():
+            # what was written before the restore is compared no more
+            self._renew_times.clear()
+
+    async def _write(self, lease: LeaseObject | None, transitions: int, began: float) -> LeaseTerm | None:
         now = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        same = found is not None and found.spec is not None and found.spec.holder_identity == self._identity
+        same = lease is not None and lease.spec is not None and lease.spec.holder_identity == self._identity
         metadata: dict[str, Any] = {"name": self._name, "namespace": self._namespace}
         spec = {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": self._terms.duration,
-            "acquireTime": (found.spec.acquire_time if same and found and found.spec else None) or now,
+            "acquireTime": (lease.spec.acquire_time if same and lease and lease.spec else None) or now,
             "renewTime": now,
             "leaseTransitions": transitions,
         }
         value = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
+        if same:
+            # an answer that is late or lost says nothing about what the server did
+            self._renew_times.add(now)
         try:
-            if found is None:
-                await self._client.create(LEASES, value, self._namespace)
+            if lease is None:
+                written = await self._client.create(LEASES, value, self._namespace)
             else:
-                metadata["resourceVersion"] = found.metadata.resource_version
+                metadata["resourceVersion"] = lease.metadata.resource_version
                 seconds = self._terms.request
-                await self._client.replace(LEASES, value, self._name, self._namespace, seconds)
+                written = await self._client.replace(LEASES, value, self._name, self._namespace, seconds)
         except Conflict:
             # somebody else was faster; the next look says who
             return None
+        self._renew_times = {now}
+        self._observe(written)
         self.holder = self._identity
-        return Holding(transitions, began + self._terms.renew)
+        return LeaseTerm(transitions, began + self._terms.renew)
 
     async def _release(self) -> None:
-        """Give the lease back, so that the next one need not wait for its end. Best effort: it ends by itself."""
+        """Release the lease, so that the next holder need not wait until it expires. Best effort."""
         try:
             async with asyncio.timeout(self._terms.request):
-                found = await self._client.get(LEASES, self._name, self._namespace)
-                if found.spec is None or found.spec.holder_identity != self._identity:
+                lease = await self._client.get(LEASES, self._name, self._namespace)
+                if lease.spec is None or lease.spec.holder_identity != self._identity:
                     return
-                spec = msgspec.to_builtins(found.spec) | {"holderIdentity": "", "leaseDurationSeconds": 1}
-                version = {"resourceVersion": found.metadata.resource_version}
+                spec = msgspec.to_builtins(lease.spec) | {"holderIdentity": "", "leaseDurationSeconds": 1}
+                version = {"resourceVersion": lease.metadata.resource_version}
                 metadata = {"name": self._name, "namespace": self._namespace} | version
                 value = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
                 await self._client.replace(LEASES, value, self._name, self._namespace, self._terms.request)
         except (ApiError, TimeoutError) as error:
-            _log.info("lease not given back", lease=self._name, error=str(error))
+            _log.info("lease release failed", lease=self._name, error=str(error))
 
 
-def _left(holding: Holding) -> float:
+def _get_remaining_or_zero(holding: LeaseTerm) -> float:
     try:
-        return holding.remaining()
+        return holding.get_remaining()
     except LeaseLost:
         return 0.0

@@ -18,15 +18,17 @@ _CLOSING: Final = frozenset(b"}]")
 _NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in _BRACKETS)
 _NO_MARKS: Final = _NO_BRACKETS.replace(b'"', b"")
 _FEW: Final = 30
-"""Levels that are counted by taking away the innermost, again and again: objects seldom have more."""
+"""Levels that are counted by repeatedly removing the innermost: objects seldom have more."""
 _ONE_KIND: Final = bytes.maketrans(b"[]", b"{}")
 _STEPS: Final = bytes.maketrans(b"{}", b"\2\0")
 """A level more is 2 and a level less 0: bytes have no sign."""
+_PART: Final = 1 << 16
+_NO_VALUE_MARKS: Final = bytes(byte for byte in range(256) if byte not in b'{[,"')
 _TOKEN: Final = re.compile(rb'"[^"]*"|[{}\[\]]')
 
 
-def too_deep(data: bytes, levels: int = MAX_LEVELS) -> bool:
-    """Whether a JSON text has more than `levels`. What is no JSON may be called either. Takes time linear in its length."""
+def is_too_deep(data: bytes, levels: int = MAX_LEVELS) -> bool:
+    """Return True if JSON data has more than `levels`; invalid JSON may give either. Time is linear in its length."""
     # most objects do not have so many opening brackets at all
     if data.count(b"{") + data.count(b"[") <= levels:
         return False
@@ -43,10 +45,30 @@ def too_deep(data: bytes, levels: int = MAX_LEVELS) -> bool:
     return max(map(sub, accumulate(brackets.translate(_STEPS)), count(1)), default=0) > levels
 
 
-def shortened(data: bytes, levels: int = MAX_LEVELS) -> bytes:
-    """A JSON text with `null` for each object and list that lies deeper than `levels`. Takes time linear in its length.
+def has_more_values(data: bytes, most: int) -> bool:
+    """Return True if JSON data has more than `most` objects, lists and commas outside strings.
 
-    What is no JSON stays none, but for what stood in the parts that are left out.
+    Parsing makes at most two values and keys more than that, however few bytes each has. Takes time and memory linear in
+    the length, and copies nothing if the data has few.
+    """
+    if data.count(b"{") + data.count(b"[") + data.count(b",") <= most:
+        return False
+    marks = _without_escapes(data).translate(None, _NO_VALUE_MARKS)
+    values, outside = 0, 0
+    # in parts: all pieces at once would be objects of more bytes than the text has
+    for start in range(0, len(marks), _PART):
+        pieces = marks[start : start + _PART].split(b'"')
+        values += sum(map(len, pieces[outside::2]))
+        if values > most:
+            return True
+        outside = (outside + len(pieces) - 1) % 2
+    return False
+
+
+def truncate_nesting(data: bytes, levels: int = MAX_LEVELS) -> bytes:
+    """Replace each object and list deeper than `levels` in JSON data by `null`. Time is linear in its length.
+
+    Invalid JSON stays invalid, except for what was in the removed parts.
     """
     kept: list[bytes] = []
     depth = start = 0
@@ -66,7 +88,7 @@ def shortened(data: bytes, levels: int = MAX_LEVELS) -> bytes:
 
 
 def _without_escapes(data: bytes) -> bytes:
-    """The same text, and each character where it was, in which a quote begins or ends a string."""
+    """Return data of the same length, in which each quote begins or ends a string."""
     if b"\\" not in data:
         return data
     # left to right, as a parser takes them: a backslash before a quote may be the second half of another escape

@@ -25,7 +25,7 @@ class OwnerReference(Projected, frozen=True):
 
 
 class ObjectMeta(Projected, frozen=True):
-    """The part of `metadata` (metav1.ObjectMeta) that somebody here reads."""
+    """The fields of `metadata` (metav1.ObjectMeta) that Transom reads."""
 
     name: str = ""
     namespace: str | None = None
@@ -79,15 +79,18 @@ class Metadata(Projected, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
-class Whole(msgspec.Struct, frozen=True):
-    """An object that is kept as it is: few of a kind, and read by `transom.sources`. It is not to be changed."""
+class UnstructuredObject(msgspec.Struct, frozen=True):
+    """An object that is kept unchanged and must not be modified.
+
+    There are few objects of such kinds, and `transom.sources` reads them.
+    """
 
     metadata: ObjectMeta
     value: dict[str, Any]
 
     @classmethod
-    def from_json(cls, data: bytes | msgspec.Raw) -> "Whole":
-        """Decode an object. Raises msgspec.ValidationError where its metadata does not fit."""
+    def from_json(cls, data: bytes | msgspec.Raw) -> "UnstructuredObject":
+        """Decode an object. Raises msgspec.ValidationError if its metadata is invalid."""
         value = msgspec.json.decode(data, type=dict[str, Any])
         return cls(msgspec.convert(value.get("metadata") or {}, ObjectMeta), value)
 
@@ -112,11 +115,11 @@ class _ManagedConfigMap(Projected, frozen=True):
 
 
 class BundleHolder(msgspec.Struct, frozen=True):
-    """A ConfigMap that may hold the trust bundle: of a text of 200 kB its hash alone is kept."""
+    """A ConfigMap that may hold the trust bundle: of 200 kB of data only its hash is kept, and no annotation."""
 
     metadata: ObjectMeta
     sha256: str | None
-    """Of the value at `ca-bundle.crt`, in lower-case hex; None where there is none."""
+    """Of the value at `ca-bundle.crt`, in lower-case hex; None if the key is missing."""
     ours: bool
     """Whether the key was applied by Transom."""
 
@@ -128,8 +131,12 @@ class BundleHolder(msgspec.Struct, frozen=True):
         """Decode a ConfigMap. Raises msgspec.ValidationError."""
         read = msgspec.json.decode(data, type=_ManagedConfigMap)
         text = (read.data or {}).get(cls.KEY)
-        mine = [one.fields or {} for one in read.metadata.managed_fields or () if one.manager == cls.MANAGER]
-        meta = {field: getattr(read.metadata, field) for field in ObjectMeta.__struct_fields__}
+        mine = [
+            managed_field.fields or {}
+            for managed_field in read.metadata.managed_fields or ()
+            if managed_field.manager == cls.MANAGER
+        ]
+        meta = {field: getattr(read.metadata, field) for field in ObjectMeta.__struct_fields__ if field != "annotations"}
         digest = hashlib.sha256(text.encode()).hexdigest() if text is not None else None
         return cls(ObjectMeta(**meta), digest, any(f"f:{cls.KEY}" in fields.get("f:data", {}) for fields in mine))
 

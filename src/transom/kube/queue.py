@@ -18,9 +18,9 @@ BACKOFF: Final = Backoff(1.0, 300.0)
 
 
 class Priority(IntEnum):
-    """The smaller goes first: a change that somebody waits for is never behind a thousand periodic checks.
+    """The priority of a key, smallest first: awaited changes never wait behind a thousand periodic checks.
 
-    `TURN` is for a key for which others wait that were asked for before it.
+    `TURN` is for a key that blocks keys that were added before it.
     """
 
     TURN = 0
@@ -50,9 +50,8 @@ class _State:
 class KeyQueue(Generic[K]):
     """Keys for workers on one event loop.
 
-    A key that is added while it waits at most becomes more urgent. One that is added while somebody works on it comes once more
-    when that has ended. Each `take` has to be answered by one `done`. A pass over a key satisfies what was asked for before it
-    began, delayed or not.
+    Adding a waiting key can only raise its priority. A key that is added during its pass is processed once more after it.
+    Each `take` needs one `finish`. A pass over a key satisfies all requests before its start, delayed or not.
     """
 
     def __init__(self, backoff: Backoff = BACKOFF) -> None:
@@ -67,7 +66,7 @@ class KeyQueue(Generic[K]):
         self._closed = False
 
     def __len__(self) -> int:
-        """How many keys could be taken now."""
+        """Return how many keys could be taken now."""
         return self._depth
 
     @property
@@ -80,8 +79,8 @@ class KeyQueue(Generic[K]):
         """How many keys failed the last time."""
         return sum(1 for state in self._states.values() if state.failures)
 
-    def failures(self, key: K) -> int:
-        """How often in a row a key has failed."""
+    def count_failures(self, key: K) -> int:
+        """Count the failures in a row of a key."""
         state = self._states.get(key)
         return state.failures if state else 0
 
@@ -89,7 +88,7 @@ class KeyQueue(Generic[K]):
         """Have a key worked on, at once or `after` so many seconds. Of several delays for one key the shortest holds."""
         state = self._states.setdefault(key, _State())
         if after > 0:
-            self._delay(key, state, priority, after)
+            self._schedule(key, state, priority, after)
         elif state.priority is None or priority < state.priority:
             self._make_ready(key, state, priority)
 
@@ -106,10 +105,10 @@ class KeyQueue(Generic[K]):
         self._drop_if_empty(key, state)
 
     @contextmanager
-    def resting(self) -> Iterator[None]:
-        """A pass only waits meanwhile, for seconds: another key has its place.
+    def release_slot(self) -> Iterator[None]:
+        """Release the slot of a pass that only waits for seconds, so that another key gets it.
 
-        It goes on at once when the wait is over: what such a pass has left to do is short.
+        The pass continues at once after the wait: its remaining work is short.
         """
         self._resting += 1
         self._wake()
@@ -119,7 +118,7 @@ class KeyQueue(Generic[K]):
             self._resting -= 1
 
     async def take(self, places: float = math.inf) -> K:
-        """The most urgent key, of equals the one that waits longest, once fewer than `places` are worked on that do not rest.
+        """Take the most urgent, longest waiting key, once fewer than `places` keys hold a slot.
 
         Raises QueueClosed.
         """
@@ -140,24 +139,24 @@ class KeyQueue(Generic[K]):
                     self._waiters.remove(waiter)
                 raise
 
-    def done(self, key: K, *, failed: bool = False, again: float | None = None, at_least: float | None = None) -> None:
-        """Say that a pass over a key has ended.
+    def finish(self, key: K, *, failed: bool = False, again: float | None = None, at_least: float | None = None) -> None:
+        """Finish a pass over a key.
 
-        Where it `failed`, the key comes again after the backoff, which is `at_least` so many seconds. Else it comes in `again`
-        seconds, or, where that is None, when it is added. Raises ValueError where nobody works on the key.
+        If it `failed`, the key is retried after the backoff, at least `at_least` seconds. Otherwise it is requeued after
+        `again` seconds, or, if that is None, when it is added. Raises ValueError if no pass over the key is running.
         """
         state = self._states[key]
         if not state.working:
-            raise ValueError(f"nobody works on {key!r}")
+            raise ValueError(f"no worker processes {key!r}")
         state.working = False
         self._working -= 1
         if failed:
             state.failures += 1
-            self._delay(key, state, Priority.RETRY, self._backoff.seconds(state.failures, at_least))
+            self._schedule(key, state, Priority.RETRY, self._backoff.compute_seconds(state.failures, at_least))
         else:
             state.failures = 0
             if again is not None:
-                self._delay(key, state, Priority.CHECK, again)
+                self._schedule(key, state, Priority.CHECK, again)
         if state.priority is not None:
             priority, state.priority = state.priority, None
             self._make_ready(key, state, priority)
@@ -166,7 +165,7 @@ class KeyQueue(Generic[K]):
             self._wake()
 
     def close(self) -> None:
-        """Hand out no more keys. Passes that run go on."""
+        """Hand out no more keys. Running passes continue."""
         self._closed = True
         for state in self._states.values():
             self._stop_timer(state)
@@ -198,16 +197,16 @@ class KeyQueue(Generic[K]):
             return key
         return None
 
-    def _delay(self, key: K, state: _State, priority: Priority, seconds: float) -> None:
+    def _schedule(self, key: K, state: _State, priority: Priority, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         due = loop.time() + seconds
         if state.timer is not None and state.due <= due:
             return
         self._stop_timer(state)
         state.due = due
-        state.timer = loop.call_at(due, self._due, key, priority)
+        state.timer = loop.call_at(due, self._add_due, key, priority)
 
-    def _due(self, key: K, priority: Priority) -> None:
+    def _add_due(self, key: K, priority: Priority) -> None:
         state = self._states[key]
         state.timer = None
         self.add(key, priority)

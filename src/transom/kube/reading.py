@@ -1,6 +1,6 @@
 """What an API server sends, read: each answer becomes an object, a word on what is wrong with it, or both.
 
-Of an object that is nested too deep everything above that depth is read, and it is named. One that does not fit is named by its
+Of an object that is nested too deep everything above that depth is read, and it is named. An invalid one is named by its
 metadata, and set aside.
 """
 
@@ -14,14 +14,16 @@ from typing import Final, Generic, TypeVar
 import msgspec
 import structlog
 
-from transom.kube import StatusError, status_error
-from transom.kube.nesting import MAX_LEVELS, shortened, too_deep
+from transom.kube.bounds import measure_retained
+from transom.kube.errors import StatusError, build_status_error
+from transom.kube.nesting import MAX_LEVELS, is_too_deep, truncate_nesting
 from transom.kube.objects import Metadata, ObjectMeta, T
 from transom.kube.resources import Resource
 
 _log: Final = structlog.get_logger("transom.kube.reading")
 _AROUND: Final = 8
 """More levels than a list or an event has around an object: what is left of one there is still seen to be too deep."""
+_MAX_METADATA: Final = 16 << 10
 _AT_ONCE: Final = 256 << 10
 """Bytes that are looked through on the event loop; more take a thread."""
 TOO_DEEP: Final = f"nested deeper than {MAX_LEVELS} levels: what lies deeper is not read"
@@ -29,7 +31,7 @@ V = TypeVar("V")
 
 
 class Malformed(msgspec.Struct, frozen=True):
-    """An object that does not fit what it is read into; `problem` names the field.
+    """An object that does not match its type; `problem` names the field.
 
     `in_use`: what fits of it was read, and is used.
     """
@@ -39,8 +41,8 @@ class Malformed(msgspec.Struct, frozen=True):
     in_use: bool = False
 
 
-class Read(msgspec.Struct, Generic[T], frozen=True):
-    """An object, or None where it does not fit at all; and what is wrong with it."""
+class ReadResult(msgspec.Struct, Generic[T], frozen=True):
+    """An object, or None if it is unreadable; and its errors."""
 
     object: T | None
     malformed: Malformed | None = None
@@ -81,15 +83,15 @@ class ApiStatus(msgspec.Struct, frozen=True):
 
     @property
     def causes(self) -> Sequence[StatusCause]:
-        """What it names beside its message."""
+        """Its fields in addition to its message."""
         return (self.details.causes if self.details else None) or ()
 
     @property
     def whole_message(self) -> str:
         """With the causes that it does not name itself: of an eviction that is refused, the PodDisruptionBudget."""
-        said = self.message or ""
+        message = self.message or ""
         causes = (cause.message for cause in self.causes)
-        return " ".join((said, *(cause for cause in causes if cause and cause not in said)))
+        return " ".join((message, *(cause for cause in causes if cause and cause not in message)))
 
 
 _decode_metadata: Final = msgspec.json.Decoder(Metadata).decode
@@ -97,8 +99,8 @@ _decode_named: Final = msgspec.json.Decoder(_Named).decode
 _decode_status: Final = msgspec.json.Decoder(ApiStatus).decode
 
 
-def decoded(read: Callable[[bytes], V], data: bytes) -> V:
-    """`data` by a decoder of msgspec, which fails in more ways than it says. Raises msgspec.DecodeError alone."""
+def decode_json(read: Callable[[bytes], V], data: bytes) -> V:
+    """Decode `data` with a decoder of msgspec and raise only msgspec.DecodeError for all of its failures."""
     try:
         return read(data)
     except UnicodeDecodeError:
@@ -107,8 +109,8 @@ def decoded(read: Callable[[bytes], V], data: bytes) -> V:
         raise msgspec.DecodeError("nested too deep") from None
 
 
-async def around(read: Callable[[bytes], V], data: bytes) -> V:
-    """A list or an event, whose objects are msgspec.Raw. However deep one of those is, the others are read.
+async def decode_outer(read: Callable[[bytes], V], data: bytes) -> V:
+    """Decode a list or an event, whose objects are msgspec.Raw, even if one object is nested too deep.
 
     Raises msgspec.DecodeError.
     """
@@ -120,53 +122,67 @@ async def around(read: Callable[[bytes], V], data: bytes) -> V:
         # a page of large objects takes a second
         thread = len(data) > _AT_ONCE
         levels = MAX_LEVELS + _AROUND
-        return decoded(read, await asyncio.to_thread(shortened, data, levels) if thread else shortened(data, levels))
+        return decode_json(
+            read, await asyncio.to_thread(truncate_nesting, data, levels) if thread else truncate_nesting(data, levels)
+        )
 
 
-def read_object(resource: Resource[T], data: bytes | msgspec.Raw) -> Read[T]:
+def read_object(resource: Resource[T], data: bytes | msgspec.Raw) -> ReadResult[T]:
     """One object. Never raises."""
     text = bytes(data)
-    deep = too_deep(text)
+    deep = is_too_deep(text)
     if deep:
-        text = shortened(text)
+        text = truncate_nesting(text)
     try:
-        found = decoded(resource.decode, text)
+        obj = decode_json(resource.decode, text)
     except msgspec.DecodeError as error:
-        return Read(None, Malformed(metadata_of(text), str(error)))
+        return ReadResult(None, Malformed(parse_metadata(text), str(error)))
     except Exception as fault:  # noqa: BLE001  # one object's trouble is its own
-        metadata = metadata_of(text)
-        _log.exception("a fault of Transom itself; the other objects go on", kind=resource.kind, name=metadata.metadata.name)
-        return Read(None, Malformed(metadata, f"a fault of Transom itself: {type(fault).__name__}"))
-    return Read(found, Malformed(metadata_of(text), TOO_DEEP, in_use=True) if deep else None)
+        metadata = parse_metadata(text)
+        _log.exception("internal error; the other objects continue", kind=resource.kind, name=metadata.metadata.name)
+        return ReadResult(None, Malformed(metadata, f"a fault of Transom itself: {type(fault).__name__}"))
+    return ReadResult(obj, Malformed(parse_metadata(text), TOO_DEEP, in_use=True) if deep else None)
 
 
-def metadata_of(text: bytes) -> Metadata:
-    """As much as can be said of an object that may not fit: nothing, where even its name does not. Never raises."""
+def parse_metadata(text: bytes) -> Metadata:
+    """As much as can be said of an object that may not fit: nothing, where even its name does not. Never raises.
+
+    Of metadata of more than 16 KiB it is the identity alone.
+    """
     try:
-        return decoded(_decode_metadata, text)
+        metadata = decode_json(_decode_metadata, text)
+        if measure_retained(metadata) <= _MAX_METADATA:
+            return metadata
     except msgspec.DecodeError:
         pass
     try:
-        named = decoded(_decode_named, text).metadata
+        named = decode_json(_decode_named, text).metadata
     except msgspec.DecodeError:
         return Metadata()
     return Metadata(ObjectMeta(named.name, named.namespace, named.uid, named.resource_version))
 
 
-def refusal(body: bytes, code: int, retry_after: str | None = None) -> StatusError:
-    """What an answer other than success says; `retry_after` is its header."""
+def strip_metadata(malformed: Malformed) -> Malformed:
+    """Return a note of an object with its identity and nothing else of its metadata."""
+    meta = malformed.metadata.metadata
+    identity = Metadata(ObjectMeta(meta.name, meta.namespace, meta.uid, meta.resource_version))
+    return Malformed(identity, malformed.problem, malformed.in_use)
+
+
+def parse_refusal(body: bytes, code: int, retry_after: str | None = None) -> StatusError:
+    """Parse an unsuccessful answer; `retry_after` is its header."""
     try:
-        status = decoded(_decode_status, body)
+        status = decode_json(_decode_status, body)
     except msgspec.DecodeError:
         # a proxy or a server that is not ready answers in its own words: the first of them
-        told = " ".join(body[:200].decode(errors="replace").split())
-        if told.startswith("<") or 300 <= code < 400:
-            told = f"HTTP {code} and a page for browsers, which is no API server's answer: a proxy or a login stands before it"
-        status = ApiStatus(message=told)
-    return status_error(status.code or code, status.reason or "", status.whole_message, _seconds(retry_after))
+        message = " ".join(body[:200].decode(errors="replace").split())
+        if message.startswith("<") or 300 <= code < 400:
+            message = f"HTTP {code} and an HTML page, which an API server does not send: a proxy or login page answers"
+        status = ApiStatus(message=message)
+    return build_status_error(status.code or code, status.reason or "", status.whole_message, _parse_retry_after(retry_after))
 
 
-def _seconds(header: str | None) -> float | None:
+def _parse_retry_after(header: str | None) -> float | None:
     """`Retry-After`: seconds or an HTTP date (RFC 9110, section 10.2.3)."""
     if header is None:
         return None

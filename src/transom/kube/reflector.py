@@ -1,8 +1,8 @@
 """Keeps a store like the server: list, then watch from that version on; whatever happens, it ends up right again.
 
-After a cut the watch goes on from the last version seen, so nothing is lost and nothing is listed again. Where that version is
-too old (410), everything is listed, and what is missing from the list is told as deleted. A server that sends nothing at all,
-not even bookmarks, is left after `inactivity`. A kind that is not there (404) is no error: the store is empty until it appears.
+After a cut, the watch continues from the last version, so nothing is lost and nothing is listed again. If that version is
+too old (410), everything is listed, and missing objects are reported as deleted. A server that sends nothing at all,
+not even bookmarks, is left after `inactivity`. A missing kind (404) is not an error: the store is empty until it exists.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from typing import Any, Final, Generic
 import msgspec
 import structlog
 
-from transom.kube import ApiError, Gone, NotFound, StatusError
 from transom.kube.backoff import Backoff
-from transom.kube.client import Client, WatchEvent, status_of
+from transom.kube.client import Client, WatchEvent, build_event_error, describe_kind
+from transom.kube.errors import ApiError, Gone, NotFound, StatusError
 from transom.kube.objects import Metadata, T
-from transom.kube.reading import Malformed, metadata_of, read_object
+from transom.kube.reading import Malformed, parse_metadata, read_object
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
-from transom.kube.versions import PREFERRED, KindAbsent, served
+from transom.kube.versions import PREFERRED, KindAbsent, resolve_version
 
 _log: Final = structlog.get_logger("transom.kube.reflector")
 
@@ -31,7 +31,7 @@ class ReflectorPace(msgspec.Struct, frozen=True):
 
     backoff: Backoff = Backoff(0.8, 30.0)
     absent: Backoff = Backoff(5.0, 30.0)
-    """While the kind is not there."""
+    """While the kind does not exist."""
     watch: int = 300
     """The server ends a watch after this to twice as long: connections are spread over its replicas again."""
     inactivity: float = 150.0
@@ -79,6 +79,10 @@ class Reflector(Generic[T]):
         self.synced = asyncio.Event()
         self.present = False
         """Whether the server has this kind."""
+        self.refusal = ""
+        """Why it may not be read; empty where it may, or where that is not known."""
+        self.decided = asyncio.Event()
+        """Set once it is synced, or refused: who waits for it knows then whether that can take long."""
         self.lists = 0
         self.watches = 0
         """How often each was begun: for the metrics."""
@@ -102,7 +106,7 @@ class Reflector(Generic[T]):
                     self._version = None
                     await self._wait(self._pace.backoff, error)
                     continue
-                self._absent()
+                self._handle_absence()
                 await self._wait_for_group(error)
             except Gone as error:
                 self._version = None
@@ -114,25 +118,37 @@ class Reflector(Generic[T]):
             except ApiError as error:
                 if self._optional and isinstance(error, StatusError) and error.code == HTTPStatus.FORBIDDEN:
                     # nobody has given the right yet: it is asked for as a kind that is not there
-                    self._absent()
+                    self._client.refusals.waive(str(error))
+                    self._handle_absence()
                     await self._wait(self._pace.absent, error)
                     continue
+                if isinstance(error, StatusError) and error.code == HTTPStatus.FORBIDDEN:
+                    self.refusal = str(error)
+                    self.decided.set()
                 await self._wait(self._pace.backoff, error)
 
+    def forget_version(self) -> None:
+        """List everything at the next start: the version is one of another history."""
+        self._version = None
+
     async def _choose_version(self) -> None:
-        resource = await served(self._client.groups.answer, self._asked)
+        resource = await resolve_version(self._client.groups.fetch, self._asked)
         if resource != self._resource:
             self._resource, self._version = resource, None
 
     async def _list(self) -> None:
         self.lists += 1
-        listing = await self._client.list_objects(self._resource, self._namespace, labels=self._labels, fields=self._fields)
+        listing = await self._client.list_objects(
+            self._resource, self._namespace, labels=self._labels, fields=self._fields, bound=self._store.bound
+        )
         self._store.replace(listing.items, listing.malformed, listing.resource_version)
-        for one in listing.malformed:
-            self._note(one)
+        for item in listing.malformed:
+            self._note(item)
         self._version = listing.resource_version
-        self.present = True
+        self.present, self.refusal = True, ""
         self.synced.set()
+        self._client.watch_failures.note_success(self._resource.kind)
+        self.decided.set()
         _log.debug("listed", kind=self._resource.kind, objects=len(listing.items), version=self._version)
 
     async def _watch(self) -> None:
@@ -149,19 +165,23 @@ class Reflector(Generic[T]):
             fields=self._fields,
         )
         async with watch as batches:
+            self._client.watch_failures.note_success(self._resource.kind)
             async for events in batches:
                 for event in events:
                     self._take(event)
                 self._failures = 0
+        if self._store.lacks_room:
+            # what was refused may fit now
+            self._version = None
         passed = asyncio.get_running_loop().time() - began
         if passed < self._pace.least:
             await asyncio.sleep(self._pace.least - passed)
 
     def _take(self, event: WatchEvent) -> None:
         if event.type == "ERROR":
-            raise status_of(event)
+            raise build_event_error(event)
         if event.type == "BOOKMARK":
-            self._progress(metadata_of(bytes(event.object)))
+            self._record_progress(parse_metadata(bytes(event.object)))
             return
         read = read_object(self._resource, event.object)
         bad = read.malformed
@@ -175,18 +195,19 @@ class Reflector(Generic[T]):
                 self._store.put_malformed(bad)
             if bad is not None:
                 self._note(bad)
-        self._progress(named)
+        self._record_progress(named)
 
-    def _progress(self, obj: Any) -> None:
+    def _record_progress(self, obj: Any) -> None:
         version = obj.metadata.resource_version
         if version:
             self._version = version
             self._store.resource_version = version
+            self._client.history.raise_highest_version(describe_kind(self._resource), version)
 
     def _note(self, malformed: Malformed) -> None:
         named = malformed.metadata.metadata
         _log.warning(
-            "object does not fit",
+            "object rejected",
             kind=self._resource.kind,
             namespace=named.namespace,
             name=named.name,
@@ -194,23 +215,29 @@ class Reflector(Generic[T]):
         )
         self._on_malformed(malformed)
 
-    def _absent(self) -> None:
-        if self.present or not self.synced.is_set():
-            _log.info("kind is not there", kind=self._resource.kind, group=self._resource.group)
+    def _handle_absence(self) -> None:
+        if self.present:
+            _log.warning("kind removed", kind=self._resource.kind, group=self._resource.group)
+        elif not self.synced.is_set():
+            # a cluster without the optional kinds is the usual one
+            _log.debug("kind absent", kind=self._resource.kind, group=self._resource.group)
+        self._client.watch_failures.note_success(self._resource.kind)
         self._version = None
         self.present = False
         self._store.clear()
+        self.refusal = ""
         self.synced.set()
+        self.decided.set()
 
     async def _wait_for_group(self, error: ApiError) -> None:
         """Until the kind may be there. Kinds of groups that the server does not have are asked for together."""
         await self._wait(self._pace.absent, error)
-        while not await self._client.groups.may_have(self._asked.group, self._pace.absent.first):
+        while not await self._client.groups.can_have(self._asked.group, self._pace.absent.first):
             await self._wait(self._pace.absent, error)
 
     async def _wait(self, backoff: Backoff, error: ApiError) -> None:
         self._failures += 1
-        seconds = backoff.seconds(self._failures, error.retry_after)
+        seconds = backoff.compute_seconds(self._failures, error.retry_after)
         if not isinstance(error, NotFound) and backoff is not self._pace.absent:
-            _log.warning("cannot follow", kind=self._resource.kind, error=str(error), seconds=round(seconds, 1))
+            self._client.watch_failures.note_failure(self._resource.kind, error, seconds)
         await asyncio.sleep(seconds)

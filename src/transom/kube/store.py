@@ -6,12 +6,13 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple
 from weakref import ref
 
-from transom.kube.objects import Stored, T
+from transom.kube.bounds import Bound, measure_retained
+from transom.kube.objects import Metadata, ObjectMeta, Stored, T
 from transom.kube.reading import Malformed
 
 IndexFunction = Callable[[T], Iterable[str]]
 Listener = Callable[["ObjectKey", T | None, T | None], None]
-"""Told of each change: the name, what was there before, what is there now."""
+"""Called with each change: the name, the old object, the new object."""
 
 
 class ObjectKey(NamedTuple):
@@ -24,13 +25,13 @@ class ObjectKey(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-def key_of(obj: Stored) -> ObjectKey:
-    """Where an object is kept."""
+def build_key(obj: Stored) -> ObjectKey:
+    """Build the key under which an object is stored."""
     return ObjectKey(obj.metadata.namespace, obj.metadata.name)
 
 
 class Snapshot(Generic[T]):
-    """All objects as they were at one moment. Taking one costs nothing; a change copies the tables while somebody has it."""
+    """All objects at one moment. A snapshot costs nothing; a change copies the tables while a snapshot is in use."""
 
     __slots__ = ("__weakref__", "_indexes", "_objects", "malformed", "resource_version")
 
@@ -57,26 +58,32 @@ class Snapshot(Generic[T]):
         return name in self._objects
 
     def get(self, key: ObjectKey) -> T | None:
-        """The object of that key, or None."""
+        """Return the object with that key, or None."""
         return self._objects.get(key)
 
-    def named(self, name: str, namespace: str | None = None) -> T | None:
-        """The object of that name, or None."""
+    def find_named(self, name: str, namespace: str | None = None) -> T | None:
+        """Return the object with that name, or None."""
         return self._objects.get(ObjectKey(namespace, name))
 
-    def names(self) -> Iterable[ObjectKey]:
-        """The names of all objects."""
+    def iter_keys(self) -> Iterable[ObjectKey]:
+        """Yield the keys of all objects."""
         yield from self._objects
 
-    def by(self, index: str, value: str) -> list[T]:
-        """The objects for which `index` gives `value`, in the order of their names. Raises KeyError for an unknown index."""
+    def list_by_index(self, index: str, value: str) -> list[T]:
+        """List the objects for which `index` gives `value`, ordered by name. Raises KeyError for an unknown index."""
         return [self._objects[name] for name in self._indexes[index].get(value, ())]
 
 
 class Store(Generic[T]):
     """What a reflector has read: it alone writes, anybody reads. No method waits, so an event loop needs no locks for it."""
 
-    def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
+    def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None, bound: Bound | None = None) -> None:
+        """Hold nothing yet. What `bound` leaves no room for is noted as malformed; its last version stays."""
+        self.bound = bound
+        self.retained = 0
+        """Bytes of all objects and notes, as `measure_retained` counts them; 0 without a bound."""
+        self.lacks_room = False
+        """Whether an object was refused since the last list because the others leave no room."""
         self._functions = dict(indexes or {})
         self._objects: dict[ObjectKey, T] = {}
         self._indexes: dict[str, dict[str, tuple[ObjectKey, ...]]] = {index: {} for index in self._functions}
@@ -84,7 +91,7 @@ class Store(Generic[T]):
         self._malformed: dict[ObjectKey, Malformed] = {}
         self._listeners: list[Listener[T]] = []
         self._taken: ref[Snapshot[T]] | None = None
-        """The snapshot that shares the tables as they are, while somebody has it."""
+        """The snapshot that shares the current tables, while it is referenced."""
         self.resource_version: str | None = None
         """The version up to which changes are in; None before the first list."""
 
@@ -93,7 +100,7 @@ class Store(Generic[T]):
 
     @property
     def malformed(self) -> Mapping[ObjectKey, Malformed]:
-        """What does not fit, and of which a part was read, as it is now."""
+        """Return the current invalid objects, and those of which only a part was read."""
         return MappingProxyType(self._malformed)
 
     def add_indexes(self, indexes: Mapping[str, IndexFunction[T]]) -> None:
@@ -111,14 +118,14 @@ class Store(Generic[T]):
             self._indexes.setdefault(index, {})
 
     def subscribe(self, listener: Listener[T]) -> None:
-        """Call `listener` after each change; the objects that are there already are told at once."""
+        """Call `listener` after each change, and at once for the existing objects."""
         self._listeners.append(listener)
         for name, obj in list(self._objects.items()):
             listener(name, None, obj)
 
-    def snapshot(self) -> Snapshot[T]:
-        """All objects as they are now. Snapshots of several stores taken without an `await` between them belong together."""
-        taken = self._shared()
+    def take_snapshot(self) -> Snapshot[T]:
+        """Return all current objects. Snapshots of several stores without an `await` between them belong together."""
+        taken = self._get_shared_snapshot()
         if taken is None or taken.resource_version != self.resource_version:
             self._detach()
             taken = Snapshot(
@@ -133,46 +140,65 @@ class Store(Generic[T]):
     def replace(self, items: Iterable[T], malformed: Iterable[Malformed], resource_version: str) -> None:
         """Put a whole list of `items` in place, as of `resource_version`.
 
-        What is not in it is gone, and told as gone. Unchanged objects are not told. An object that no longer fits stays as it
+        Missing objects are reported as deleted, unchanged ones are not reported. An object that no longer fits stays as it
         last was, and is named in `malformed`; so are those of which a part was read.
         """
-        listed = {key_of(item): item for item in items}
-        bad = {key_of(one.metadata): one for one in malformed}
+        listed = {build_key(item): item for item in items}
+        bad = {build_key(item.metadata): item for item in malformed}
         for name in [name for name in self._objects if name not in listed and name not in bad]:
             self.remove(name)
-        self._detach()
-        self._malformed = {name: one for name, one in bad.items() if name not in listed}
+        self.lacks_room = False
+        for name in [name for name in self._malformed if name not in bad]:
+            self._forget_malformed(name)
+        for name, entry in bad.items():
+            if name not in listed:
+                self.put_malformed(entry)
         for name, item in listed.items():
             self.put(item, bad.get(name))
         self.resource_version = resource_version
 
     def put(self, obj: T, malformed: Malformed | None = None) -> None:
         """Add an object or put it in the place of its last version; `malformed` says what of it was not read."""
-        name = key_of(obj)
+        name = build_key(obj)
         before = self._objects.get(name)
         same = before is not None and before.metadata.resource_version == obj.metadata.resource_version
         # of one version, but read from another version of the API, it may differ
         if same and before == obj and self._malformed.get(name) == malformed:
             return
+        if self.bound is not None:
+            size = measure_retained(obj)
+            change = size - (measure_retained(before) if before is not None else 0)
+            refusal = self.bound.too_large if size > self.bound.object else ""
+            if not refusal and change > 0 and self.retained + change > self.bound.store:
+                self.lacks_room = True
+                refusal = self.bound.no_room
+            if refusal:
+                meta = obj.metadata
+                self.put_malformed(
+                    Malformed(Metadata(ObjectMeta(meta.name, meta.namespace, meta.uid, meta.resource_version)), refusal)
+                )
+                return
+            self.retained += change
         self._detach()
-        self._malformed.pop(name, None)
+        self._forget_malformed(name)
         if malformed is not None:
-            self._malformed[name] = malformed
+            self._note_malformed(name, malformed)
         self._objects[name] = obj
         self._index(name, before, obj)
         self._tell(name, before, obj)
 
     def put_malformed(self, malformed: Malformed) -> None:
-        """Note that the newest version of an object does not fit; the last one that did stays."""
-        self._detach()
-        self._malformed[key_of(malformed.metadata)] = malformed
+        """Note that the newest version of an object is invalid; the last one that did stays."""
+        self._note_malformed(build_key(malformed.metadata), malformed)
 
     def remove(self, name: ObjectKey) -> None:
-        """Take an object out, if it is there."""
+        """Remove an object, if it exists."""
         self._detach()
-        self._malformed.pop(name, None)
+        self._forget_malformed(name)
         before = self._objects.pop(name, None)
         if before is not None:
+            if self.bound is not None:
+                self.retained -= measure_retained(before)
             self._index(name, before, None)
             self._tell(name, before, None)
 
@@ -180,6 +206,23 @@ class Store(Generic[T]):
         """Take everything out: the kind itself is gone from the server."""
         self.replace((), (), "")
         self.resource_version = None
+
+    def _note_malformed(self, name: ObjectKey, malformed: Malformed) -> None:
+        self._forget_malformed(name)
+        if self.bound is not None:
+            size = measure_retained(malformed)
+            if self.retained + size > self.bound.store:
+                self.lacks_room = True
+                return
+            self.retained += size
+        self._detach()
+        self._malformed[name] = malformed
+
+    def _forget_malformed(self, name: ObjectKey) -> None:
+        self._detach()
+        before = self._malformed.pop(name, None)
+        if before is not None and self.bound is not None:
+            self.retained -= measure_retained(before)
 
     def _tell(self, name: ObjectKey, before: T | None, after: T | None) -> None:
         for listener in self._listeners:
@@ -198,12 +241,12 @@ class Store(Generic[T]):
             for value in new - old:
                 values[value] = _with(values.get(value, ()), name)
 
-    def _shared(self) -> Snapshot[T] | None:
+    def _get_shared_snapshot(self) -> Snapshot[T] | None:
         return self._taken() if self._taken is not None else None
 
     def _detach(self) -> None:
         """Leave the tables to a snapshot that shares them."""
-        if self._shared() is not None:
+        if self._get_shared_snapshot() is not None:
             self._objects = self._objects.copy()
             self._indexes = {index: values.copy() for index, values in self._indexes.items()}
             self._malformed = self._malformed.copy()
@@ -217,8 +260,8 @@ def _order(name: ObjectKey) -> tuple[str, str]:
 def _with(names: tuple[ObjectKey, ...], name: ObjectKey) -> tuple[ObjectKey, ...]:
     place = bisect_left(names, _order(name), key=_order)
     # most come in order: then nothing but the end is new
-    one = (name,)
-    return names[:place] + one + names[place:]
+    inserted = (name,)
+    return names[:place] + inserted + names[place:]
 
 
 def _without(names: tuple[ObjectKey, ...], name: ObjectKey) -> tuple[ObjectKey, ...]:

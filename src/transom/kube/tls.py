@@ -1,4 +1,4 @@
-"""Whom a kubeconfig believes, and with which certificate it asks, as OpenSSL takes it."""
+"""The CAs and the client certificate of a kubeconfig, as an OpenSSL context."""
 
 import base64
 import contextlib
@@ -6,15 +6,20 @@ import os
 import ssl
 from collections.abc import Iterator
 
-from transom.kube import ConfigurationError
-from transom.kube.kubeconfig import Chosen, ClusterEntry, User
+from transom.common.regular_files import read_regular_file
+from transom.kube.credentials import ClientCertificate
+from transom.kube.errors import ConfigurationError
+from transom.kube.kubeconfig import ClusterEntry, SelectedContext, User
 
 
-def context_of(chosen: Chosen) -> "ServerContext":
-    """What TLS to the server is made with. Raises ConfigurationError."""
+def build_context(chosen: SelectedContext, certificate: ClientCertificate | None = None) -> "ServerContext":
+    """Build the TLS context for the server. Raises ConfigurationError."""
     try:
-        context = _believing(chosen.cluster)
-        _show_certificate(context, chosen.user)
+        context = _build_server_context(chosen.cluster)
+        if certificate is not None:
+            _load_certificate(context, certificate.chain.encode(), certificate.key.encode())
+        else:
+            _show_certificate(context, chosen.user)
     except (OSError, ValueError) as error:
         # of OpenSSL and of base64: neither says a value
         raise ConfigurationError(f"{chosen.source}: a certificate or key of it cannot be read: {error}") from error
@@ -22,9 +27,9 @@ def context_of(chosen: Chosen) -> "ServerContext":
 
 
 class ServerContext(ssl.SSLContext):
-    """A server's context; for the proxy on the way, where `proxy_host` names it, that of the system's CAs.
+    """A server's context; for the proxy in between, if `proxy_host` names it, a context of the system's CAs.
 
-    aiohttp asks one context for both, as Go does: the kubeconfig's own authority says nothing about somebody else's proxy.
+    aiohttp uses one context for both, as Go does: the kubeconfig's own authority does not apply to another party's proxy.
     """
 
     proxy_host: str | None = None
@@ -44,13 +49,13 @@ class ServerContext(ssl.SSLContext):
         return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
 
 
-def _believing(cluster: ClusterEntry) -> ServerContext:
+def _build_server_context(cluster: ClusterEntry) -> ServerContext:
     # to load the system's CAs costs tens of milliseconds: only where they are needed
     context = ServerContext(ssl.PROTOCOL_TLS_CLIENT)
     if cluster.certificate_authority or cluster.certificate_authority_data:
         # as client-go: each certificate of the authority is believed, were it no root
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        with _file(cluster.certificate_authority, cluster.certificate_authority_data) as authority:
+        with _open_memory_file(_read_content(cluster.certificate_authority, cluster.certificate_authority_data)) as authority:
             context.load_verify_locations(authority)
     elif cluster.insecure_skip_tls_verify:
         context.check_hostname = False
@@ -65,24 +70,36 @@ def _show_certificate(context: ssl.SSLContext, user: User) -> None:
     if not (user.client_certificate or user.client_certificate_data):
         return
     if not (user.client_key or user.client_key_data):
-        raise ValueError("there is no client-key")
-    with (
-        _file(user.client_certificate, user.client_certificate_data) as certificate,
-        _file(user.client_key, user.client_key_data) as key,
-    ):
-        context.load_cert_chain(certificate, key)
+        raise ValueError("no client-key is set")
+    _load_certificate(
+        context,
+        _read_content(user.client_certificate, user.client_certificate_data),
+        _read_content(user.client_key, user.client_key_data),
+    )
+
+
+def _load_certificate(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
+    with _open_memory_file(chain) as chain_file, _open_memory_file(key) as key_file:
+        context.load_cert_chain(chain_file, key_file, password=_refuse_passphrase)
+
+
+def _read_content(name: str | None, data: str | None) -> bytes:
+    """Return the data itself, which comes before the name of a file."""
+    return base64.b64decode(data) if data else read_regular_file(name or "")
+
+
+def _refuse_passphrase() -> str:
+    """Raise ValueError for a key behind a passphrase: OpenSSL would prompt for it at the terminal, and wait."""
+    raise ValueError("client-key needs a passphrase")
 
 
 @contextlib.contextmanager
-def _file(name: str | None, data: str | None) -> Iterator[str]:
-    """A file that OpenSSL can read; the data itself comes before the name of a file, and lies in memory, ours alone."""
-    if not data:
-        yield name or ""
-        return
+def _open_memory_file(content: bytes) -> Iterator[str]:
+    """Open a private file in memory that OpenSSL can read."""
     handle = os.memfd_create("transom", os.MFD_CLOEXEC)
     try:
         with open(handle, "wb", closefd=False) as file:
-            file.write(base64.b64decode(data))
+            file.write(content)
         yield f"/proc/self/fd/{handle}"
     finally:
         os.close(handle)

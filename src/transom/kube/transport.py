@@ -1,9 +1,11 @@
 """The way to one API server, ours or a stranger's: requests and watches, by aiohttp."""
 
+import asyncio
+import contextlib
+import functools
 import os
 import ssl
-from asyncio import sslproto
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -12,14 +14,22 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from transom.kube import AnswerTooLarge, ConfigurationError, ConnectionFailed
-from transom.kube.credentials import Credentials, basic, credentials_of
-from transom.kube.kubeconfig import Chosen
-from transom.kube.tls import context_of
+from transom.kube.credentials import (
+    ClientCertificate,
+    Credentials,
+    Identity,
+    build_credentials,
+    build_impersonation_headers,
+    format_basic,
+)
+from transom.kube.errors import AnswerTooLarge, ConfigurationError, ConnectionFailed
+from transom.kube.kubeconfig import SelectedContext
+from transom.kube.permitted_networks import AddressNotPermitted, CheckedResolver, PermittedNetworks
+from transom.kube.tls import build_context
 
-# asyncio holds a buffer of 256 kB for each TLS connection, and there are dozens; a record of TLS has 16 kB
-sslproto.SSLProtocol.max_size = 32768
 _UNAUTHORIZED: Final = 401
+_GOODBYE_SECONDS: Final = 2.0
+"""For a server to confirm the end of a WebSocket."""
 
 
 class Bounds(NamedTuple):
@@ -72,29 +82,48 @@ class HttpTransport:
         proxy: URL | None = None,
         server_name: str | None = None,
         bounds: Bounds = OURS,
+        permitted: PermittedNetworks | None = None,
+        identity_headers: Sequence[tuple[str, str]] = (),
+        compression: bool = True,
+        context_with: Callable[[ClientCertificate], ssl.SSLContext] | None = None,
     ) -> None:
-        """Nothing is sent yet. `server_name` is what the server's certificate has to name; without it, its host."""
+        """Nothing is sent yet. `server_name` is what the server's certificate has to name; without it, its host.
+
+        `context_with` makes the context for the client certificate that the credentials give; None: they give none.
+
+        `permitted` checks the address of the connection, which is the proxy's if one is set; None: any.
+        """
         self.headers = {"User-Agent": "transom", "Accept": "application/json"}
         self._server = str(server.with_user(None)).rstrip("/")
         self._context = context
         self._credentials = credentials
         self._proxy = proxy.with_user(None) if proxy is not None else None
-        self._proxy_headers = _proxy_headers(proxy)
+        self._proxy_headers = _build_proxy_headers(proxy)
         self._server_name = server_name
         self._bounds = bounds
+        self._permitted = permitted
+        self._identity_headers = tuple(identity_headers)
+        self._context_with = context_with
+        self._certificate: ClientCertificate | None = None
         self._session: aiohttp.ClientSession | None = None
-        if bounds.size is not None:
+        self._previous_session: aiohttp.ClientSession | None = None
+        if bounds.size is not None or not compression:
             # what is compressed may become any size
             self.headers["Accept-Encoding"] = "identity"
 
     async def request(self, request: Request) -> HttpAnswer:
         """One request; where who asks is refused, newer credentials are tried. Raises ApiError, and what `WayErrors` takes."""
         async with await self._ask(request, self._bounds.silence) as response:
-            return HttpAnswer(response.status, response.headers, await self._body(response, request.most))
+            return HttpAnswer(response.status, response.headers, await self._read_body(response, request.most))
 
     @asynccontextmanager
-    async def stream(self, path: str, query: Mapping[str, str], inactivity: float) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer that comes bit by bit; its connection ends with the block. `inactivity` is in seconds; raises the same."""
+    async def open_stream(
+        self, path: str, query: Mapping[str, str], inactivity: float
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Open a streamed answer; its connection ends with the block. `inactivity` is in seconds.
+
+        Raises the same as `request`.
+        """
         response = await self._ask(Request("GET", path, query), inactivity)
         try:
             yield response
@@ -102,35 +131,42 @@ class HttpTransport:
             response.close()
 
     @asynccontextmanager
-    async def websocket(
+    async def open_websocket(
         self, path: str, query: Sequence[tuple[str, str]], protocols: Sequence[str]
     ) -> "AsyncIterator[aiohttp.ClientWebSocketResponse[Any] | int]":
-        """A WebSocket that ends with the block; where the server gives none, the HTTP status of its answer. Raises the same."""
+        """Open a WebSocket that ends with the block; if the server refuses it, yield the HTTP status.
+
+        Raises the same as `request`.
+        """
         url = URL(f"{self._server}{path}?{urlencode(query)}", encoded=True)
-        said = await self._credentials.authorization()
-        opened = await self._upgrade(url, protocols, said)
-        if opened == _UNAUTHORIZED and (newer := await self._credentials.authorization(said)) is not None:
+        identity = await self._credentials.get()
+        opened = await self._upgrade(url, protocols, identity)
+        if opened == _UNAUTHORIZED and (newer := await self._credentials.replace(identity)) is not None:
             opened = await self._upgrade(url, protocols, newer)
         try:
             yield opened
         finally:
             if not isinstance(opened, int):
-                await opened.close()
+                # a server that sends on never comes to its goodbye
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_GOODBYE_SECONDS):
+                        await opened.close()
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
+        for session in (self._session, self._previous_session):
+            if session is not None:
+                await session.close()
 
     async def _ask(self, request: Request, silence: float | None) -> aiohttp.ClientResponse:
         bounds = self._bounds
         limits = aiohttp.ClientTimeout(total=None, connect=bounds.silence, sock_connect=bounds.connect, sock_read=silence)
-        said = await self._credentials.authorization()
-        response = await self._send(request, said, limits)
+        identity = await self._credentials.get()
+        response = await self._send(request, identity, limits)
         if response.status != _UNAUTHORIZED:
             return response
         try:
-            newer = await self._credentials.authorization(said)
+            newer = await self._credentials.replace(identity)
         except BaseException:
             response.close()
             raise
@@ -139,14 +175,13 @@ class HttpTransport:
         response.release()
         return await self._send(request, newer, limits)
 
-    async def _send(self, request: Request, said: str | None, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        headers = dict(self.headers)
-        if said is not None:
-            headers["Authorization"] = said
+    async def _send(self, request: Request, identity: Identity, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        headers = self._with_identity(self.headers, identity)
         if request.content is not None:
-            headers["Content-Type"] = request.content_type
+            headers.append(("Content-Type", request.content_type))
         query = f"?{urlencode(request.query)}" if request.query else ""
-        return await self._opened().request(
+        session = await self._get_session(identity.certificate)
+        return await session.request(
             request.method,
             URL(f"{self._server}{request.path}{query}", encoded=True),
             data=request.content,
@@ -159,14 +194,13 @@ class HttpTransport:
         )
 
     async def _upgrade(
-        self, url: URL, protocols: Sequence[str], said: str | None
+        self, url: URL, protocols: Sequence[str], identity: Identity
     ) -> "aiohttp.ClientWebSocketResponse[Any] | int":
         # the kubelet, to whom headers are handed on, refuses what it cannot make JSON of: no Accept (406)
-        headers = {"User-Agent": self.headers["User-Agent"]}
-        if said is not None:
-            headers["Authorization"] = said
+        headers = self._with_identity({"User-Agent": self.headers["User-Agent"]}, identity)
+        session = await self._get_session(identity.certificate)
         try:
-            return await self._opened().ws_connect(
+            return await session.ws_connect(
                 url,
                 protocols=protocols,
                 headers=headers,
@@ -177,16 +211,34 @@ class HttpTransport:
         except aiohttp.WSServerHandshakeError as error:
             return error.status
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _with_identity(self, headers: Mapping[str, str], identity: Identity) -> list[tuple[str, str]]:
+        authorization = [] if identity.authorization is None else [("Authorization", identity.authorization)]
+        return [*headers.items(), *self._identity_headers, *authorization]
+
+    async def _get_session(self, certificate: ClientCertificate | None) -> aiohttp.ClientSession:
+        if certificate != self._certificate:
+            await self._replace_certificate(certificate)
         if self._session is None:
+            resolver = CheckedResolver(self._permitted) if self._permitted is not None else None
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._context, limit=self._bounds.connections, keepalive_timeout=60),
+                connector=aiohttp.TCPConnector(
+                    ssl=self._context, limit=self._bounds.connections, keepalive_timeout=60, resolver=resolver
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=self._bounds.size is None,
             )
         return self._session
 
-    async def _body(self, response: aiohttp.ClientResponse, most: int | None) -> bytes:
+    async def _replace_certificate(self, certificate: ClientCertificate | None) -> None:
+        """Use new connections from now on; watches on the earlier ones continue until the next certificate."""
+        if certificate is not None and self._context_with is not None:
+            self._context = self._context_with(certificate)
+        oldest, self._previous_session, self._session = self._previous_session, self._session, None
+        self._certificate = certificate
+        if oldest is not None:
+            await oldest.close()
+
+    async def _read_body(self, response: aiohttp.ClientResponse, most: int | None) -> bytes:
         sizes = [size for size in (most, self._bounds.size) if size is not None]
         if not sizes:
             return await response.read()
@@ -204,20 +256,52 @@ class HttpTransport:
         return bytes(body)
 
 
-def transport_to(chosen: Chosen, bounds: Bounds = OURS, proxy: str | None = None) -> HttpTransport:
-    """The way that a kubeconfig says; its `proxy-url` comes before `proxy`. Raises ConfigurationError."""
-    server = _url(chosen.cluster.server, "server", chosen.source)
+def build_transport(
+    chosen: SelectedContext, bounds: Bounds = OURS, proxy: str | None = None, permitted: PermittedNetworks | None = None
+) -> HttpTransport:
+    """Build the transport for a kubeconfig; its `proxy-url` overrides `proxy`. Raises ConfigurationError.
+
+    `permitted` applies to addresses in the kubeconfig, but not to `proxy`, which resolves the server's name itself.
+    """
+    server = _parse_url(chosen.cluster.server, "server", chosen.source)
     proxy = chosen.cluster.proxy_url or proxy
-    way = _url(proxy, "proxy", chosen.source) if proxy else None
-    context = context_of(chosen)
+    if proxy and proxy.lower().startswith("socks"):
+        message = "the proxy has no usable URL: Transom uses no SOCKS proxy; forward a local port to the server by ssh -L"
+        raise ConfigurationError(f"{chosen.source}: {message}, and set tls-server-name")
+    way = _parse_url(proxy, "proxy", chosen.source) if proxy else None
+    if permitted is not None:
+        _check_hosts(chosen, server, way, permitted)
+        if way is not None and not chosen.cluster.proxy_url:
+            permitted = None
+    context = build_context(chosen)
     if bounds.size is not None and way is not None and way.scheme == "https":
         # at home the proxy, too, is believed by the kubeconfig's authority, as by kubectl
         context.proxy_host = way.host
     name = chosen.cluster.tls_server_name or None
-    return HttpTransport(server, context, credentials_of(chosen, server), proxy=way, server_name=name, bounds=bounds)
+    return HttpTransport(
+        server,
+        context,
+        build_credentials(chosen, server),
+        proxy=way,
+        server_name=name,
+        bounds=bounds,
+        permitted=permitted,
+        identity_headers=build_impersonation_headers(chosen.user, chosen.source),
+        compression=not chosen.cluster.disable_compression,
+        context_with=functools.partial(build_context, chosen),
+    )
 
 
-def _url(text: str, what: str, source: str) -> URL:
+def _check_hosts(chosen: SelectedContext, server: URL, way: URL | None, permitted: PermittedNetworks) -> None:
+    try:
+        permitted.check(server.host or "", "cluster.server")
+        if way is not None and chosen.cluster.proxy_url:
+            permitted.check(way.host or "", "cluster.proxy-url")
+    except AddressNotPermitted as error:
+        raise ConfigurationError(f"{chosen.source}: {error}") from None
+
+
+def _parse_url(text: str, what: str, source: str) -> URL:
     try:
         url = URL(text)
         if url.scheme in ("http", "https") and url.host and url.port:
@@ -228,10 +312,10 @@ def _url(text: str, what: str, source: str) -> URL:
     raise ConfigurationError(f"{source}: the {what} has no usable URL: it is http:// or https://, a host, and perhaps a port")
 
 
-def _proxy_headers(proxy: URL | None) -> dict[str, str] | None:
+def _build_proxy_headers(proxy: URL | None) -> dict[str, str] | None:
     if proxy is None or proxy.user is None:
         return None
-    return {"Proxy-Authorization": basic(proxy.user, proxy.password or "")}
+    return {"Proxy-Authorization": format_basic(proxy.user, proxy.password or "")}
 
 
 class WayErrors:
@@ -250,27 +334,29 @@ class WayErrors:
             # a name or a port that no resolver takes
             raise ConnectionFailed(f"{self._what}: the server's address is none") from error
         if isinstance(error, aiohttp.ClientError | OSError):
-            raise ConnectionFailed(f"{self._what}: {_told(error)}") from error
+            raise ConnectionFailed(f"{self._what}: {_describe_error(error)}") from error
         if isinstance(error, ConfigurationError):
             raise ConnectionFailed(f"{self._what}: {error}") from error
-        if isinstance(error, AttributeError) and (failed := _handshake_failure(error)) is not None:
+        if isinstance(error, AttributeError) and (failed := _find_handshake_failure(error)) is not None:
             raise ConnectionFailed(f"{self._what}: {failed}") from error
 
 
-def _handshake_failure(error: AttributeError) -> ssl.SSLError | None:
-    """What asyncio of Python 3.11.2, which the image has, failed to tell: a handshake within a tunnel by TLS that failed."""
+def _find_handshake_failure(error: AttributeError) -> ssl.SSLError | None:
+    """Return the failed handshake in a TLS tunnel that asyncio of Python 3.11.2, in the image, hides; or None."""
     earlier: BaseException | None = error
     while earlier is not None and not isinstance(earlier, ssl.SSLError):
         earlier = earlier.__context__
     return earlier
 
 
-def _told(error: Exception) -> str:
-    """What is wrong on the way to the server."""
+def _describe_error(error: Exception) -> str:
+    """Describe what is wrong on the connection to the server."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         cause = error.certificate_error
-        told = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else str(cause)
-        return f"certificate verify failed: {told}: it is another server, or the kubeconfig has another CA"
+        message = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else str(cause)
+        return f"certificate verify failed: {message}: it is another server, or the kubeconfig has another CA"
+    if isinstance(error, aiohttp.ClientConnectorDNSError) and isinstance(error.os_error, AddressNotPermitted):
+        return str(error.os_error)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"{error.host} cannot be resolved"
     if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
@@ -283,5 +369,5 @@ def _told(error: Exception) -> str:
         return f"the proxy answers with HTTP {error.status}"
     if isinstance(error, aiohttp.ClientResponseError):
         # of the parser: a status that the server sends is no exception
-        return "what answers there is no HTTP server"
+        return "the server does not speak HTTP"
     return str(error) or "the connection failed"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.kube import ApiError, NotFound
+from transom.kube.errors import ApiError, NotFound
 from transom.kube.objects import T
 from transom.kube.resources import Resource
 
@@ -21,8 +21,8 @@ class KindAbsent(NotFound):
     """404: the server has no version of the kind."""
 
 
-async def served(get_json: GetJson, resource: Resource[T]) -> Resource[T]:
-    """`resource` in the version that the server prefers among those that have the kind; one with a fixed version as it is.
+async def resolve_version(get_json: GetJson, resource: Resource[T]) -> Resource[T]:
+    """Resolve the preferred version in which the server has the kind; a fixed version is returned unchanged.
 
     Raises KindAbsent, ApiError.
     """
@@ -33,14 +33,14 @@ async def served(get_json: GetJson, resource: Resource[T]) -> Resource[T]:
     except NotFound as error:
         raise KindAbsent(error.code, error.reason, str(error)) from error
     first = (group.get("preferredVersion") or {}).get("version")
-    versions = dict.fromkeys([first, *(one.get("version") for one in group.get("versions") or ())])
+    versions = dict.fromkeys([first, *(version.get("version") for version in group.get("versions") or ())])
     for version in versions:
         try:
             kinds = await get_json(f"/apis/{resource.group}/{version}")
         except NotFound:
             # no longer served, though the group still names it for a moment
             continue
-        if any(one.get("name") == resource.plural for one in kinds.get("resources") or ()):
+        if any(item.get("name") == resource.plural for item in kinds.get("resources") or ()):
             return dataclasses.replace(resource, version=version)
     raise KindAbsent(404, "NotFound", f"no version of {resource.group} has {resource.plural}")
 
@@ -55,7 +55,7 @@ class _GroupList(msgspec.Struct, frozen=True):
     groups: list[_ApiGroup] | None = None
 
 
-class Groups:
+class ApiGroups:
     """What a server says of its groups, asked once for all who want to know it at the same time."""
 
     def __init__(self, get_json: GetJson) -> None:
@@ -65,17 +65,17 @@ class Groups:
         self._reading = asyncio.Lock()
         self._asked: dict[str, asyncio.Task[Any]] = {}
 
-    async def answer(self, path: str) -> Any:
-        """What is at a path. Who asks while others wait for it has their answer. Raises ApiError."""
+    async def fetch(self, path: str) -> Any:
+        """Fetch the answer of a path; concurrent calls share one request. Raises ApiError."""
         task = self._asked.get(path)
         if task is None:
             task = self._asked[path] = asyncio.ensure_future(self._get_json(path))
-            task.add_done_callback(lambda done: self._answered(path, done))
+            task.add_done_callback(lambda done: self._forget_request(path, done))
         # the others wait on where one of them gives up
         return await asyncio.shield(task)
 
-    async def may_have(self, group: str, within: float) -> bool:
-        """Whether the server has that group, by an answer of the last `within` seconds; true where nobody can tell."""
+    async def can_have(self, group: str, within: float) -> bool:
+        """Return True if the server had that group in the last `within` seconds, or if that is unknown."""
         if not group:
             # the core group has a list of its own
             return True
@@ -86,11 +86,11 @@ class Groups:
                     answer = msgspec.convert(await self._get_json("/apis"), _GroupList)
                 except (ApiError, msgspec.ValidationError):
                     return True
-                self._names = frozenset(one.name for one in answer.groups or ())
+                self._names = frozenset(group.name for group in answer.groups or ())
                 self._read_at = loop.time()
         return group in self._names
 
-    def _answered(self, path: str, done: "asyncio.Task[Any]") -> None:
+    def _forget_request(self, path: str, done: "asyncio.Task[Any]") -> None:
         del self._asked[path]
         if not done.cancelled():
             # an error that nobody waits for any more is none of asyncio's business either

@@ -7,15 +7,18 @@ it, so that it goes with the install.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from transom.manifests.conditions import Either, Is, IsGiven, Test, ValuePlace
-from transom.manifests.grants import LABELS, Grants, Rule, granted, rule
-from transom.manifests.roles import EGRESS_PROXIES, FOLLOW, runs
-from transom.manifests.templates import OWN, Conditional, resolved
-from transom.manifests.workloads import PORT, metrics_ports, pod, replicas
+from transom.manifests.conditions import AnyTest, EqualsValue, IsSet, NotTest, Test, ValuePlace
+from transom.manifests.grants import LABELS, Grants, Rule, build_account_values, build_rule, iter_granted
+from transom.manifests.roles import EGRESS_PROXIES, FOLLOW, build_controller_test
+from transom.manifests.templates import OWN, Conditional, Joined, resolve_template
+from transom.manifests.workloads import build_metrics_ports, build_pod, build_replicas
 from transom.pods.registration import NAME as REGISTRATION
+from transom.pods.registration import TIMEOUT
 
 NAME: Final = "transom-webhook"
-HTTPS_PORT: Final = 9443
+_PORT: Final = ValuePlace("webhook.port")
+METRICS_PORT: Final = ValuePlace("webhook.metricsPort")
+_TIMEOUT: Final = ValuePlace("webhook.timeoutSeconds")
 COMPONENT: Final = {**LABELS, "app.kubernetes.io/component": "webhook"}
 _GRACE: Final = 30
 _PRIORITY: Final = 1_000_000_000
@@ -24,44 +27,44 @@ _PRIORITY: Final = 1_000_000_000
 
 WEBHOOK: Final = Grants(
     everywhere=(
-        rule("transom.dev", "egressproxies", FOLLOW, "the settings that pods get"),
-        rule("config.openshift.io", "proxies networks infrastructures", FOLLOW, "the settings that pods get"),
-        rule("networking.k8s.io", "servicecidrs", FOLLOW, "the networks that NO_PROXY has"),
-        rule("", "configmaps", FOLLOW, "the networks of the cluster (kube-system, kube-public), OpenShift's trusted CA"),
-        rule("", "namespaces", FOLLOW, "which namespaces asked for what"),
-        rule("", "namespaces", "get", "where all of Transom is deleted at once, its last settings go on to hold", OWN),
-        rule("apiextensions.k8s.io", "customresourcedefinitions", "get", "whether there can be settings", EGRESS_PROXIES),
-        rule("", "events", "create patch", "a Secret that is missing is told in the namespace of the pod"),
-        rule(
+        build_rule("transom.dev", "egressproxies", FOLLOW, "the settings that pods get"),
+        build_rule("config.openshift.io", "proxies networks infrastructures", FOLLOW, "the settings that pods get"),
+        build_rule("networking.k8s.io", "servicecidrs", FOLLOW, "the networks in NO_PROXY"),
+        build_rule("", "configmaps", FOLLOW, "the networks of the cluster (kube-system, kube-public), OpenShift's trusted CA"),
+        build_rule("", "namespaces", FOLLOW, "which namespaces request settings"),
+        build_rule("", "namespaces", "get", "its last settings stay in effect if all of Transom is deleted at once", OWN),
+        build_rule("apiextensions.k8s.io", "customresourcedefinitions", "get", "whether settings can exist", EGRESS_PROXIES),
+        build_rule("", "events", "create patch", "reports a missing Secret in the namespace of the pod"),
+        build_rule(
             "admissionregistration.k8s.io",
             "mutatingwebhookconfigurations",
             f"get {FOLLOW} create patch",
-            "the registration, and its CA",
+            "the webhook configuration, and its CA",
             REGISTRATION,
         ),
-        rule("rbac.authorization.k8s.io", "clusterroles", "get", "its own role owns the registration", NAME),
+        build_rule("rbac.authorization.k8s.io", "clusterroles", "get", "its role owns the webhook configuration", NAME),
     ),
     own=(
-        rule("", "secrets", FOLLOW, "credentials, for the settings"),
-        rule("", "secrets", "get create patch", "the certificate that the replicas share", NAME),
-        rule("coordination.k8s.io", "leases", "create", "which replica renews the certificate"),
-        rule("coordination.k8s.io", "leases", "get update", "which replica renews the certificate", NAME),
+        build_rule("", "secrets", FOLLOW, "credentials, for the settings"),
+        build_rule("", "secrets", "get create patch", "the certificate that the replicas share", NAME),
+        build_rule("coordination.k8s.io", "leases", "create", "which replica renews the certificate"),
+        build_rule("coordination.k8s.io", "leases", "get update", "which replica renews the certificate", NAME),
     ),
-    default=(rule("", "services", FOLLOW, "the address of the API server, which pods reach directly", "kubernetes"),),
+    default=(build_rule("", "services", FOLLOW, "the address of the API server, which pods reach directly", "kubernetes"),),
 )
 """What `transom webhook` needs."""
 
 
-SERVES: Final = Either((runs("pods"), IsGiven(ValuePlace("webhook.always"))))
-"""Without the controller `pods` its pods would wait for a Secret that nobody keeps: it is there for who asks."""
+SERVES: Final = AnyTest((build_controller_test("pods"), IsSet(ValuePlace("webhook.always"))))
+"""Without the controller `pods`, pods would wait for a Secret that no controller creates, so it is optional."""
 
 
 _CERTIFICATE: Final = f"{NAME}-certificate"
-_ISSUED: Final = IsGiven(ValuePlace("webhook.issuer"))
+_ISSUED: Final = IsSet(ValuePlace("webhook.issuer"))
 
 
-def _certificate() -> dict[str, Any]:
-    """What cert-manager is asked for (cert-manager.io, docs/reference/api-docs, CertificateSpec)."""
+def _build_certificate() -> dict[str, Any]:
+    """Return the Certificate for cert-manager (cert-manager.io, docs/reference/api-docs, CertificateSpec)."""
     return {
         "apiVersion": "cert-manager.io/v1",
         "kind": "Certificate",
@@ -76,31 +79,35 @@ def _certificate() -> dict[str, Any]:
     }
 
 
-def admission_roles(place: str) -> Iterator[dict[str, Any]]:
+def iter_admission_roles(place: str) -> Iterator[dict[str, Any]]:
     """ServiceAccount, roles and bindings of `transom webhook`."""
-    yield from resolved(list(admission_role_templates()), {}, place)
+    yield from resolve_template(list(iter_admission_role_templates()), build_account_values(), place)
 
 
-def admission_role_templates() -> Iterator[Any]:
-    """The same as templates."""
+def iter_admission_role_templates() -> Iterator[Any]:
+    """Yield the same objects as templates."""
     placed: dict[str, list[tuple[Rule, Test | None]]] = {}
-    for where, rules in WEBHOOK.placed(OWN, openshift=False):
-        placed.setdefault(where, []).extend((one, None) for one in rules)
-    yield from granted(NAME, [(one, None) for one in WEBHOOK.everywhere], placed)
+    for where, rules in WEBHOOK.iter_namespaced_rules(OWN, openshift=False):
+        placed.setdefault(where, []).extend((item, None) for item in rules)
+    yield from iter_granted(NAME, "webhook", [(item, None) for item in WEBHOOK.everywhere], placed)
 
 
-def admission() -> list[Any]:
+def build_admission() -> list[Any]:
     """PriorityClass, Deployment, Service and PodDisruptionBudget, as templates. All of its replicas answer."""
     arguments = [
         "webhook",
         f"--namespace={OWN}",
-        f"--bind-address=0.0.0.0:{HTTPS_PORT}",
-        f"--metrics-bind-address=0.0.0.0:{PORT}",
-        Conditional(Is(ValuePlace("webhook.failurePolicy"), "Fail"), "--failure-policy=Fail"),
+        Joined(("--bind-address=0.0.0.0:", _PORT)),
+        Joined(("--metrics-bind-address=0.0.0.0:", METRICS_PORT)),
+        Conditional(NotTest(EqualsValue(_TIMEOUT, TIMEOUT)), Joined(("--timeout=", _TIMEOUT))),
+        Conditional(EqualsValue(ValuePlace("webhook.failurePolicy"), "Fail"), "--failure-policy=Fail"),
         Conditional(_ISSUED, f"--certificate-secret={_CERTIFICATE}"),
     ]
-    ports = {"https": HTTPS_PORT, "http": PORT}
-    spec = pod("webhook", arguments, COMPONENT, name=NAME, ports=ports, grace=_GRACE)
+    ports: dict[str, int | ValuePlace] = {"https": _PORT, "http": METRICS_PORT}
+    spec = build_pod("webhook", arguments, COMPONENT, name=NAME, ports=ports, grace=_GRACE, upstream=METRICS_PORT)
+    on_host = IsSet(ValuePlace("webhook.hostNetwork"))
+    # a pod in its node's network otherwise asks the node's DNS server, which does not know Services (Kubernetes, "DNS Policy")
+    spec |= {"hostNetwork": Conditional(on_host, True), "dnsPolicy": Conditional(on_host, "ClusterFirstWithHostNet")}
     priority = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -109,9 +116,9 @@ def admission() -> list[Any]:
         "description": "The admission server that gives pods the egress proxy.",
     }
     https = {"name": "https", "port": 443, "targetPort": "https", "protocol": "TCP"}
-    own_class = Conditional(Is(ValuePlace("webhook.priorityClassName"), NAME), priority)
+    own_class = Conditional(EqualsValue(ValuePlace("webhook.priorityClassName"), NAME), priority)
     return [
         own_class,
-        Conditional(_ISSUED, _certificate()),
-        *replicas("webhook", NAME, COMPONENT, spec, [https, *metrics_ports()]),
+        Conditional(_ISSUED, _build_certificate()),
+        *build_replicas("webhook", NAME, COMPONENT, spec, [https, *build_metrics_ports()]),
     ]

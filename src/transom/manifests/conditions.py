@@ -16,74 +16,74 @@ class ValuePlace(msgspec.Struct, frozen=True):
         """The fields on the way to it."""
         return tuple(self.path.split("."))
 
-    def of(self, values: Mapping[str, Any]) -> Any:
-        """What it is in these values."""
-        found: Any = values
+    def get_value(self, values: Mapping[str, Any]) -> Any:
+        """Return the value at this place."""
+        result: Any = values
         for name in self.names:
-            found = found[name]
-        return found
+            result = result[name]
+        return result
 
 
-class IsGiven(msgspec.Struct, frozen=True):
-    """A value is there: neither false nor empty."""
+class IsSet(msgspec.Struct, frozen=True):
+    """A value is set: neither false nor empty."""
 
     value: ValuePlace
 
-    def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it is."""
-        return bool(self.value.of(values))
+    def is_true(self, values: Mapping[str, Any]) -> bool:
+        """Return True if the value is set."""
+        return bool(self.value.get_value(values))
 
 
-class Is(msgspec.Struct, frozen=True):
+class EqualsValue(msgspec.Struct, frozen=True):
     """A value is this one."""
 
     value: ValuePlace
-    text: str
+    text: str | int
 
-    def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it is."""
-        return bool(self.value.of(values) == self.text)
+    def is_true(self, values: Mapping[str, Any]) -> bool:
+        """Return True if the value equals the string."""
+        return bool(self.value.get_value(values) == self.text)
 
 
-class AnyOf(msgspec.Struct, frozen=True):
+class HasAnyOf(msgspec.Struct, frozen=True):
     """A list has one of these names."""
 
     value: ValuePlace
     names: tuple[str, ...]
 
-    def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it has."""
-        return any(name in self.names for name in self.value.of(values))
+    def is_true(self, values: Mapping[str, Any]) -> bool:
+        """Return True if the list has one of the names."""
+        return any(name in self.names for name in self.value.get_value(values))
 
 
-class Either(msgspec.Struct, frozen=True):
+class AnyTest(msgspec.Struct, frozen=True):
     """One of several tests holds."""
 
     tests: "tuple[Test, ...]"
 
-    def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether one does."""
-        return any(test.holds(values) for test in self.tests)
+    def is_true(self, values: Mapping[str, Any]) -> bool:
+        """Return True if one of the tests is true."""
+        return any(test.is_true(values) for test in self.tests)
 
 
-class Both(msgspec.Struct, frozen=True):
+class AllTests(msgspec.Struct, frozen=True):
     """All of several tests hold."""
 
     tests: "tuple[Test, ...]"
 
-    def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether all do."""
-        return all(test.holds(values) for test in self.tests)
+    def is_true(self, values: Mapping[str, Any]) -> bool:
+        """Return True if all tests are true."""
+        return all(test.is_true(values) for test in self.tests)
 
 
-class No(msgspec.Struct, frozen=True):
+class NotTest(msgspec.Struct, frozen=True):
     """A test does not hold."""
 
     test: "Test"
 
-    def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it does not."""
-        return not self.test.holds(values)
+    def is_true(self, values: Mapping[str, Any]) -> bool:
+        """Return True if the test is false."""
+        return not self.test.is_true(values)
 
 
-Test = IsGiven | Is | AnyOf | Either | Both | No
+Test = IsSet | EqualsValue | HasAnyOf | AnyTest | AllTests | NotTest

@@ -1,12 +1,12 @@
-"""EgressProxy: what can be said of its fields beyond their types.
+"""EgressProxy: descriptions and limits of its fields.
 
-The rules on a proxy's URL stand on the object around it. The API server prints the value of a field whose rule fails, in its
-answer and in its audit log, and a URL may hold a password.
+The rules for a proxy's URL are attached to the object around it. The API server prints the value of a field whose rule fails,
+in its answer and in its audit log, and a URL can contain a password.
 """
 
 from typing import Final
 
-from transom.manifests.schema import AGE, NAME, Kind, Rules, column, condition_column
+from transom.manifests.schema import AGE, NAME, FieldRules, Kind, build_column, build_condition_column
 from transom.proxy.objects import EgressProxySpec
 from transom.proxy.status import EgressProxyStatus
 
@@ -15,117 +15,140 @@ _CIDRS: Final = {"maxItems": 64}
 _COUNT: Final = {"minimum": 0}
 _CIDR: Final = {"minLength": 1, "maxLength": 64}
 _RULES: Final = {
-    "spec": Rules(
-        "What the consumers of an egress proxy get. `cluster` is the base; every other EgressProxy is a layer"
-        " for workload clusters."
+    "spec": FieldRules(
+        "The settings of an egress proxy. `cluster` contains the default settings; every other EgressProxy overrides"
+        " them for workload clusters."
     ),
-    "spec.httpProxy": Rules("The proxy for http URLs: an absolute URL, scheme http.", _URL),
-    "spec.httpsProxy": Rules("The proxy for https URLs: an absolute URL, scheme http or https.", _URL),
-    "spec.noProxy": Rules(
-        "What is reached without the proxy: IPs, CIDRs and DNS names separated by commas, or `*` alone. Added to what the"
-        " cluster itself needs.",
+    "spec.httpProxy": FieldRules("The proxy for http URLs: an absolute URL with scheme http.", _URL),
+    "spec.httpsProxy": FieldRules("The proxy for https URLs: an absolute URL with scheme http or https.", _URL),
+    "spec.noProxy": FieldRules(
+        "Hosts that bypass the proxy: IPs, CIDRs and DNS names separated by commas, or `*` alone. Transom adds the"
+        " entries that the cluster requires.",
         {"maxLength": 30000},
     ),
-    "spec.credentialsSecret": Rules(
-        "The Secret in Transom's namespace with `username` and `password` for the proxy. They are percent-encoded where a"
-        " consumer reads them.",
+    "spec.credentialsSecret": FieldRules(
+        "The Secret in Transom's namespace with `username` and `password` for the proxy. Transom percent-encodes"
+        " both in proxy URLs.",
         required=("name",),
     ),
-    "spec.credentialsSecret.name": Rules("The name of the Secret.", NAME),
-    "spec.trustedCA": Rules(
-        "The ConfigMap in Transom's namespace whose key `ca-bundle.crt` holds the certificates that consumers trust in"
-        " addition.",
+    "spec.credentialsSecret.name": FieldRules("The name of the Secret.", NAME),
+    "spec.trustedCA": FieldRules(
+        "The ConfigMap in Transom's namespace whose key `ca-bundle.crt` contains additional trusted certificates.",
         required=("name",),
     ),
-    "spec.trustedCA.name": Rules("The name of the ConfigMap.", NAME),
-    "spec.readinessEndpoints": Rules(
-        "URLs that have to be reachable through the proxy: tried before new settings are rolled out, and from each host after.",
+    "spec.trustedCA.name": FieldRules("The name of the ConfigMap.", NAME),
+    "spec.readinessEndpoints": FieldRules(
+        "URLs that must be reachable through the proxy. Transom tests them before it rolls out new settings, and"
+        " from each host afterwards.",
         {"maxItems": 32},
         {"maxLength": 2048},
     ),
-    "spec.readinessPolicy": Rules(
-        "What an endpoint that fails does: Gate (the default) holds the change back like an invalid edit, Report only says so."
+    "spec.readinessPolicy": FieldRules(
+        "What happens if an endpoint fails: Gate (the default) holds the change back like an invalid one, Report"
+        " only reports it."
     ),
-    "spec.windows": Rules("How Windows hosts get the settings. Of the base alone."),
-    "spec.windows.services": Rules(
-        "The services that get them.",
+    "spec.windows": FieldRules("How Windows hosts get the settings. Only for EgressProxy `cluster`."),
+    "spec.windows.services": FieldRules(
+        "The services that get the settings.",
         {"maxItems": 64},
         {"minLength": 1, "maxLength": 256, "pattern": "^[A-Za-z0-9_.-]+$"},
     ),
-    "spec.linux": Rules("How Linux machines of workload clusters get the settings. Of the base alone."),
-    "spec.linux.environmentScope": Rules(
-        "Where the variables are set: in drop-ins of services, or in both, these and the environment of the machine."
+    "spec.linux": FieldRules("How Linux machines of workload clusters get the settings. Only for EgressProxy `cluster`."),
+    "spec.linux.environmentScope": FieldRules(
+        "Where Transom sets the variables: in drop-ins of services, or both in these and in the environment of the machine."
     ),
-    "spec.linux.services": Rules(
-        "Services that get a drop-in, besides the kubelet and the container runtime that a template names.",
+    "spec.linux.services": FieldRules(
+        "Services that get a drop-in, in addition to the kubelet and the container runtime of the template.",
         {"maxItems": 64},
         {"minLength": 1, "maxLength": 256, "pattern": "^[A-Za-z0-9_.-]+$"},
     ),
-    "spec.consumers": Rules(
-        "Who gets the settings; all of them by default, StaticPods only where the proxy has no credentials.", {"maxItems": 4}
+    "spec.consumers": FieldRules(
+        "The consumers that get the settings. By default all of them, and StaticPods only if the proxy has no credentials.",
+        {"maxItems": 4},
     ),
-    "spec.pods": Rules("Which pods get the settings. Of the base alone."),
-    "spec.pods.namespaceSelector": Rules("The namespaces whose pods get them."),
-    "spec.propagated": Rules("What workload clusters get, with propagate, as their own settings of the same names."),
-    "spec.propagated.pods": Rules("Which of their pods get the settings; the highest layer that sets it."),
-    "spec.propagated.pods.namespaceSelector": Rules(
-        "The namespaces whose pods get them. With credentials no pod there gets a proxy without it."
+    "spec.pods": FieldRules("The pods that get the settings. Only for EgressProxy `cluster`."),
+    "spec.pods.namespaceSelector": FieldRules("Selects the namespaces whose pods get the settings."),
+    "spec.pods.ipv6Networks": FieldRules(
+        "Whether NO_PROXY of pods contains IPv6 networks. By default it does not (Omit), because Python's httpx fails on them."
     ),
-    "spec.mode": Rules("Direct: the clusters of this layer have no proxy and no CAs of the layers below it. Not of the base."),
-    "spec.values": Rules("The values objects of workload clusters. Of the base alone."),
-    "spec.values.names": Rules(
-        "Own: <id>-egress-values, beside the <id>-cluster-values of another operator. By default ours have that name."
+    "spec.propagated": FieldRules("The settings of workload clusters with `propagate`, as fields with the same names there."),
+    "spec.propagated.pods": FieldRules(
+        "The pods of workload clusters that get the settings. The override with the highest priority that sets it applies."
     ),
-    "spec.networks": Rules(
-        "The networks of the cluster that this object lives in, where Transom cannot read them. Of the base alone, but for"
-        " machineNetwork: in a layer it is added to the lists of its clusters."
+    "spec.propagated.pods.namespaceSelector": FieldRules(
+        "Selects the namespaces whose pods get the settings. If the proxy has credentials, pods get no proxy without it."
     ),
-    "spec.networks.dnsDomain": Rules("The cluster's DNS domain, as cluster.local.", {"maxLength": 253}),
-    "spec.networks.machineNetwork": Rules("CIDRs of the machines.", _CIDRS, _CIDR),
-    "spec.networks.serviceNetwork": Rules("CIDRs of the services.", _CIDRS, _CIDR),
-    "spec.networks.podNetwork": Rules("CIDRs of the pods.", _CIDRS, _CIDR),
-    "spec.networks.internalAPIHost": Rules("The host of the internal API server URL.", {"maxLength": 253}),
-    "spec.networks.platform": Rules("Where the cluster runs: some platforms have addresses that bypass the proxy."),
-    "spec.networks.platform.type": Rules("As in OpenShift's Infrastructure: AWS, Azure, GCP …", {"maxLength": 64}),
-    "spec.networks.platform.region": Rules("The region of AWS.", {"maxLength": 64}),
-    "spec.networks.platform.cloud": Rules(
-        "The cloud of Azure: AzurePublicCloud (the default), AzureUSGovernmentCloud, AzureStackCloud …", {"maxLength": 64}
+    "spec.mode": FieldRules(
+        "Direct: the selected clusters ignore the proxy and CAs of the default and of overrides with a lower"
+        " priority. Not for EgressProxy `cluster`."
     ),
-    "spec.networks.platform.armEndpoint": Rules("The ARM endpoint of Azure Stack.", {"maxLength": 2048}),
-    "spec.clusterSelector": Rules(
-        "The Cluster API clusters that get the settings, by label; all of them where it is absent. Credentials are sent only"
-        " where it is there: `{}` is all clusters."
+    "spec.values": FieldRules("The values objects of workload clusters. Only for EgressProxy `cluster`."),
+    "spec.values.names": FieldRules(
+        "Own: name them <id>-egress-values, next to the <id>-cluster-values of another operator. By default, Transom"
+        " uses the latter name."
     ),
-    "spec.priority": Rules("Of two layers for one cluster the higher wins; of equal ones the later name."),
-    "spec.rollout": Rules("Whether machines of workload clusters are replaced by themselves when their settings change."),
-    "spec.propagate": Rules("Whether workload clusters get the settings without being asked."),
-    "spec.apps": Rules(
-        "Apps and HelmReleases for which `transom render` prints the references to the values of their cluster.",
+    "spec.values.dropInName": FieldRules(
+        "Own: name the Secret of the systemd drop-in <id>-egress-systemd-proxy, next to the <id>-systemd-proxy of another"
+        " operator. By default, Transom uses the latter name."
+    ),
+    "spec.networks": FieldRules(
+        "The networks of the cluster that contains this object, if Transom cannot read them. Only for EgressProxy"
+        " `cluster`, except machineNetwork: an override adds it to the lists of its clusters."
+    ),
+    "spec.networks.dnsDomain": FieldRules("The cluster's DNS domain, such as cluster.local.", {"maxLength": 253}),
+    "spec.networks.machineNetwork": FieldRules("The CIDRs of the machines.", _CIDRS, _CIDR),
+    "spec.networks.serviceNetwork": FieldRules("The CIDRs of the services.", _CIDRS, _CIDR),
+    "spec.networks.podNetwork": FieldRules("The CIDRs of the pods.", _CIDRS, _CIDR),
+    "spec.networks.internalAPIHost": FieldRules("The host of the internal URL of the API server.", {"maxLength": 253}),
+    "spec.networks.platform": FieldRules("The platform of the cluster. Some platforms have addresses that bypass the proxy."),
+    "spec.networks.platform.type": FieldRules(
+        "The type, as in OpenShift's Infrastructure: AWS, Azure, GCP …", {"maxLength": 64}
+    ),
+    "spec.networks.platform.region": FieldRules("The AWS region.", {"maxLength": 64}),
+    "spec.networks.platform.cloud": FieldRules(
+        "The Azure cloud: AzurePublicCloud (the default), AzureUSGovernmentCloud, AzureStackCloud …", {"maxLength": 64}
+    ),
+    "spec.networks.platform.armEndpoint": FieldRules("The ARM endpoint of Azure Stack.", {"maxLength": 2048}),
+    "spec.clusterSelector": FieldRules(
+        "Selects the Cluster API clusters that get the settings, by label. If it is not set, all clusters get them,"
+        " but without credentials. `{}` selects all clusters, with credentials."
+    ),
+    "spec.priority": FieldRules(
+        "If two overrides select the same cluster, the higher priority wins. With equal priorities, the later name wins."
+    ),
+    "spec.rollout": FieldRules(
+        "Whether Transom replaces machines of workload clusters automatically when their settings change."
+    ),
+    "spec.propagate": FieldRules("Whether Transom copies the settings into workload clusters that do not request them."),
+    "spec.apps": FieldRules(
+        "Apps and HelmReleases for which `transom render` prints references to the values of their cluster.",
         {"maxItems": 256},
     ),
-    "spec.apps[]": Rules("One object.", required=("kind", "namespace", "name")),
-    "spec.apps[].apiVersion": Rules(
-        "Its API version; without one application.giantswarm.io/v1alpha1 or helm.toolkit.fluxcd.io/v2.", {"maxLength": 317}
+    "spec.apps[]": FieldRules("One object.", required=("kind", "namespace", "name")),
+    "spec.apps[].apiVersion": FieldRules(
+        "Its API version. By default application.giantswarm.io/v1alpha1 or helm.toolkit.fluxcd.io/v2.", {"maxLength": 317}
     ),
-    "spec.apps[].kind": Rules("Its kind: App or HelmRelease.", {"minLength": 1, "maxLength": 63}),
-    "spec.apps[].namespace": Rules("Its namespace.", {"minLength": 1, "maxLength": 63}),
-    "spec.apps[].name": Rules("Its name.", NAME),
-    "status.httpProxy": Rules("The proxy for http URLs that holds; userinfo is shown as `***@`."),
-    "status.httpsProxy": Rules("The proxy for https URLs that holds; userinfo is shown as `***@`."),
-    "status.noProxy": Rules("The merged NO_PROXY of the cluster."),
-    "status.trustBundle": Rules("The certificates that consumers trust in addition."),
-    "status.trustBundle.sha256": Rules("Of the bundle as it is handed on, in lower-case hex."),
-    "status.trustBundle.certificates": Rules("How many there are.", _COUNT, default=False),
-    "status.trustBundle.earliestExpiry": Rules("When the first of them expires.", {"format": "date-time"}),
-    "status.settings": Rules(
-        "What the hosts of this cluster are to have, and the endpoints, as a keyed hash: another after each change, also of a "
-        "Secret or a ConfigMap. Of EgressProxy/cluster alone."
+    "spec.apps[].kind": FieldRules("Its kind: App or HelmRelease.", {"minLength": 1, "maxLength": 63}),
+    "spec.apps[].namespace": FieldRules("Its namespace.", {"minLength": 1, "maxLength": 63}),
+    "spec.apps[].name": FieldRules("Its name.", NAME),
+    "status.httpProxy": FieldRules("The current proxy for http URLs. User name and password are shown as `***@`."),
+    "status.httpsProxy": FieldRules("The current proxy for https URLs. User name and password are shown as `***@`."),
+    "status.noProxy": FieldRules("The merged NO_PROXY of the cluster."),
+    "status.trustBundle": FieldRules("The additional trusted certificates."),
+    "status.trustBundle.sha256": FieldRules("The SHA-256 of the bundle that consumers get, in lower-case hex."),
+    "status.trustBundle.certificates": FieldRules("The number of certificates.", _COUNT, default=False),
+    "status.trustBundle.earliestExpiry": FieldRules("The earliest expiry of a certificate.", {"format": "date-time"}),
+    "status.settings": FieldRules(
+        "A keyed hash of the desired settings of this cluster's hosts, and of the endpoints. It changes with each"
+        " change, including those of a Secret or ConfigMap. Only for EgressProxy `cluster`."
     ),
-    "status.hosts": Rules("The hosts of this cluster that are not paused, by how far they are. Of EgressProxy/cluster alone."),
-    "status.hosts.total": Rules("All of them.", _COUNT, default=False),
-    "status.hosts.updated": Rules("Those that have the settings that hold.", _COUNT, default=False),
-    "status.hosts.waiting": Rules("Those whose turn has not come, or that wait for a boot.", _COUNT, default=False),
-    "status.hosts.failed": Rules("Those with which something is wrong.", _COUNT, default=False),
+    "status.hosts": FieldRules(
+        "The number of hosts of this cluster that are not paused, by progress. Only for EgressProxy `cluster`."
+    ),
+    "status.hosts.total": FieldRules("All hosts.", _COUNT, default=False),
+    "status.hosts.updated": FieldRules("Hosts with the current settings.", _COUNT, default=False),
+    "status.hosts.waiting": FieldRules("Hosts that wait for their turn or for a reboot.", _COUNT, default=False),
+    "status.hosts.failed": FieldRules("Hosts with an error.", _COUNT, default=False),
 }
 
 
@@ -133,37 +156,39 @@ def _is(name: str) -> str:
     return f"(has(self.spec.{name}) && self.spec.{name} != '')"
 
 
-def _base_alone(field: str) -> dict[str, str]:
+def _build_base_only_check(field: str) -> dict[str, str]:
     return {
         "rule": f"self.metadata.name == 'cluster' || !has(self.spec) || !has(self.spec.{field})",
-        "message": "belongs to the EgressProxy named cluster alone: take it out of this layer",
+        "message": "is allowed only in the EgressProxy named cluster: all others are for workload clusters",
         "fieldPath": f".spec.{field}",
     }
 
 
-def _when(field: str, rule: str, message: str) -> dict[str, str]:
+def _build_conditional_check(field: str, rule: str, message: str) -> dict[str, str]:
     return {"rule": f"!has(self.spec) || !{_is(field)} || ({rule})", "message": message, "fieldPath": f".spec.{field}"}
 
 
 _CHECKS: Final = (
-    _when("httpProxy", "self.spec.httpProxy.matches('^[hH][tT][tT][pP]://')", "must begin with http://"),
-    _when("httpsProxy", "self.spec.httpsProxy.matches('^[hH][tT][tT][pP][sS]?://')", "must begin with http:// or https://"),
+    _build_conditional_check("httpProxy", "self.spec.httpProxy.matches('^[hH][tT][tT][pP]://')", "must begin with http://"),
+    _build_conditional_check(
+        "httpsProxy", "self.spec.httpsProxy.matches('^[hH][tT][tT][pP][sS]?://')", "must begin with http:// or https://"
+    ),
     {
         "rule": "self.metadata.name != 'cluster' || !has(self.spec) ||"
         f" !{_is('noProxy')} || {_is('httpProxy')} || {_is('httpsProxy')}",
-        "message": "stands without a proxy: set spec.httpProxy or spec.httpsProxy, or take it out",
+        "message": "requires a proxy: set spec.httpProxy or spec.httpsProxy, or remove it",
         "fieldPath": ".spec.noProxy",
     },
     {
         "rule": f"!has(self.spec) || !has(self.spec.credentialsSecret) || {_is('httpProxy')} || {_is('httpsProxy')}",
-        "message": "stands without a proxy: set spec.httpProxy or spec.httpsProxy too",
+        "message": "requires a proxy: set spec.httpProxy or spec.httpsProxy as well",
         "fieldPath": ".spec.credentialsSecret",
     },
     {
         "rule": "!has(self.spec) || !has(self.spec.credentialsSecret) ||"
         f" !({_is('httpProxy')} && self.spec.httpProxy.contains('@') ||"
         f" {_is('httpsProxy')} && self.spec.httpsProxy.contains('@'))",
-        "message": "is set, and a proxy URL has a user name in it too: keep one of them, better the Secret",
+        "message": "is set, but a proxy URL also contains a user name: remove it from the URL",
         "fieldPath": ".spec.credentialsSecret",
     },
     {
@@ -179,20 +204,24 @@ _CHECKS: Final = (
             for field in ("dnsDomain", "serviceNetwork", "podNetwork", "internalAPIHost", "platform")
         )
         + ")",
-        "message": "but for machineNetwork belongs to the EgressProxy named cluster alone: take it out of this layer",
+        "message": "is allowed only in the EgressProxy named cluster: all others are for workload clusters, and may set "
+        "only machineNetwork",
         "fieldPath": ".spec.networks",
     },
     {
         "rule": "self.metadata.name != 'cluster' || !has(self.spec) || !has(self.spec.mode)",
-        "message": "is for layers: to take the proxy away everywhere, take the URLs out of the base",
+        "message": "is not allowed in the EgressProxy named cluster: to remove the proxy everywhere, remove the URLs",
         "fieldPath": ".spec.mode",
     },
     {
         "rule": f"!has(self.spec) || !has(self.spec.mode) || !{_is('httpProxy')} && !{_is('httpsProxy')}",
-        "message": "Direct is no proxy, and this layer sets one: keep one of them",
+        "message": "Direct means no proxy, but this object also sets a proxy: remove one of them",
         "fieldPath": ".spec.mode",
     },
-    *(_base_alone(field) for field in ("values", "windows", "linux", "pods", "readinessEndpoints", "readinessPolicy")),
+    *(
+        _build_base_only_check(field)
+        for field in ("values", "windows", "linux", "pods", "readinessEndpoints", "readinessPolicy")
+    ),
 )
 
 EGRESS_PROXY: Final = Kind(
@@ -201,23 +230,23 @@ EGRESS_PROXY: Final = Kind(
     singular="egressproxy",
     short_name="epx",
     scope="Cluster",
-    description="The settings of an egress proxy: how the workloads and machines of clusters reach the world outside.",
+    description="The settings of an egress proxy: how workloads and machines of clusters reach the Internet.",
     spec=EgressProxySpec,
     rules=_RULES,
     checks=_CHECKS,
     status=EgressProxyStatus,
     columns=(
-        column("HTTPS Proxy", ".status.httpsProxy"),
-        condition_column("Ready", "Ready"),
-        column("Reason", '.status.conditions[?(@.type=="Ready")].reason'),
-        column("Hosts", ".status.hosts.total", "integer"),
-        column("Updated", ".status.hosts.updated", "integer"),
-        condition_column("Valid", "Valid", 1),
-        condition_column("Trust", "TrustBundleValid", 1),
+        build_column("HTTPS Proxy", ".status.httpsProxy"),
+        build_condition_column("Ready", "Ready"),
+        build_column("Reason", '.status.conditions[?(@.type=="Ready")].reason'),
+        build_column("Hosts", ".status.hosts.total", "integer"),
+        build_column("Updated", ".status.hosts.updated", "integer"),
+        build_condition_column("Valid", "Valid", 1),
+        build_condition_column("Trust", "TrustBundleValid", 1),
         # no date: kubectl shows the age of a date, and of one to come `<invalid>`
-        column("CA Expiry", ".status.trustBundle.earliestExpiry", priority=1),
-        column("HTTP Proxy", ".status.httpProxy", priority=1),
-        column("No Proxy", ".status.noProxy", priority=1),
+        build_column("CA Expiry", ".status.trustBundle.earliestExpiry", priority=1),
+        build_column("HTTP Proxy", ".status.httpProxy", priority=1),
+        build_column("No Proxy", ".status.noProxy", priority=1),
         AGE,
     ),
     spec_required=False,

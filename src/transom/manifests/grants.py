@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.manifests.conditions import AnyOf, Either, Test
-from transom.manifests.templates import OWN, Conditional
+from transom.manifests.conditions import AnyTest, HasAnyOf, IsSet, Test, ValuePlace
+from transom.manifests.templates import OWN, Conditional, Extended
 
 NAME: Final = "transom"
 LABELS: Final = {"app.kubernetes.io/name": "transom"}
@@ -25,14 +25,14 @@ class Rule(msgspec.Struct, frozen=True):
     why: str
     names: tuple[str, ...] = ()
 
-    def manifest(self) -> dict[str, list[str]]:
-        """As it stands in a role."""
+    def to_manifest(self) -> dict[str, list[str]]:
+        """Return the rule of a role."""
         made = {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
         return made | {"resourceNames": list(self.names)} if self.names else made
 
 
-def rule(group: str, resources: str, verbs: str, why: str, *names: str) -> Rule:
-    """A rule; resources and verbs are separated by blanks."""
+def build_rule(group: str, resources: str, verbs: str, why: str, *names: str) -> Rule:
+    """Return a rule. Resources and verbs are separated by spaces."""
     return Rule(group, tuple(resources.split()), tuple(verbs.split()), why, names)
 
 
@@ -50,8 +50,8 @@ class Grants(msgspec.Struct, frozen=True):
     system: tuple[Rule, ...] = ()
     openshift: Mapping[str, tuple[Rule, ...]] = msgspec.field(default_factory=dict)
 
-    def placed(self, namespace: str, *, openshift: bool) -> Iterator[tuple[str, tuple[Rule, ...]]]:
-        """The rules of roles by their namespace; `namespace` is Transom's own."""
+    def iter_namespaced_rules(self, namespace: str, *, openshift: bool) -> Iterator[tuple[str, tuple[Rule, ...]]]:
+        """Yield the rules of roles by their namespace; `namespace` is Transom's own."""
         yield namespace, self.own
         yield EVENTS_OF_CLUSTER, self.default
         yield SYSTEM, self.system
@@ -62,61 +62,101 @@ Needed = tuple[Rule, "Test | None"]
 """A rule, and where it is needed; None is everywhere."""
 
 
-def _distinct(needed: Iterable[Needed]) -> Iterator[tuple[dict[str, list[str]], Test | None]]:
+def _iter_distinct(needed: Iterable[Needed]) -> Iterator[tuple[dict[str, list[str]], Test | None]]:
     """Each rule once, in order: several controllers may need the same."""
-    found: list[tuple[dict[str, list[str]], list[Test | None]]] = []
-    for one, test in needed:
-        made = one.manifest()
-        tests = next((tests for known, tests in found if known == made), None)
+    tests_by_rule: list[tuple[dict[str, list[str]], list[Test | None]]] = []
+    for entry, test in needed:
+        made = entry.to_manifest()
+        tests = next((tests for item, tests in tests_by_rule if item == made), None)
         if tests is None:
-            found.append((made, [test]))
+            tests_by_rule.append((made, [test]))
         else:
             tests.append(test)
-    for made, tests in found:
-        yield made, either(tests)
+    for made, tests in tests_by_rule:
+        yield made, combine_tests(tests)
 
 
-def either(tests: Iterable[Test | None]) -> Test | None:
-    """Whether one of them holds, where None always does."""
+def combine_tests(tests: Iterable[Test | None]) -> Test | None:
+    """Return a test that is true if one of the tests is. None is always true."""
     distinct = list(dict.fromkeys(tests))
     some = [test for test in distinct if test is not None]
     if len(some) != len(distinct):
         return None
-    lists = [test for test in some if isinstance(test, AnyOf)]
+    lists = [test for test in some if isinstance(test, HasAnyOf)]
     if len(lists) == len(some):
-        return AnyOf(lists[0].value, tuple(dict.fromkeys(name for test in lists for name in test.names)))
-    return Either(tuple(some))
+        return HasAnyOf(lists[0].value, tuple(dict.fromkeys(name for test in lists for name in test.names)))
+    return AnyTest(tuple(some))
 
 
-def where(test: Test | None, node: Any) -> Any:
-    """A node that is there where a test holds."""
+def build_conditional(test: Test | None, node: Any) -> Any:
+    """Return a node that exists only if a test is true."""
     return node if test is None else Conditional(test, node)
 
 
-def granted(name: str, everywhere: Iterable[Needed], placed: Mapping[str, Iterable[Needed]]) -> Iterator[Any]:
-    """ServiceAccount `name`, and what it may do: everywhere, and in the namespaces that are named."""
-    account = {"name": name, "namespace": OWN, "labels": LABELS}
-    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}
+def get_account_name(of: str) -> ValuePlace:
+    """Return where the name of a workload's ServiceAccount is; `of` is `operator` or `webhook`."""
+    return ValuePlace(f"{of}.serviceAccount.name")
+
+
+def build_account_values() -> dict[str, Any]:
+    """Return the default values of the ServiceAccounts, which roles are resolved with."""
+    names = {"operator": NAME, "webhook": f"{NAME}-webhook"}
+    return {of: {"serviceAccount": {"create": True, "name": name, "annotations": {}}} for of, name in names.items()}
+
+
+def iter_granted(name: str, of: str, everywhere: Iterable[Needed], placed: Mapping[str, Iterable[Needed]]) -> Iterator[Any]:
+    """ServiceAccount of workload `of`, and what it may do by roles `name`: everywhere, and in the namespaces that are named."""
+    account = {
+        "name": get_account_name(of),
+        "namespace": OWN,
+        "labels": LABELS,
+        "annotations": Extended({}, (ValuePlace(f"{of}.serviceAccount.annotations"),)),
+    }
+    created = IsSet(ValuePlace(f"{of}.serviceAccount.create"))
+    yield Conditional(created, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
     yield {
         "apiVersion": RBAC,
         "kind": "ClusterRole",
         "metadata": {"name": name, "labels": LABELS},
-        "rules": [where(test, one) for one, test in _distinct(everywhere)],
+        "rules": [build_conditional(test, item) for item, test in _iter_distinct(everywhere)],
     }
-    yield _binding("ClusterRoleBinding", "ClusterRole", None, name)
-    for place, rules in ((place, list(_distinct(rules))) for place, rules in placed.items()):
+    yield _build_binding("ClusterRoleBinding", "ClusterRole", None, name, of)
+    for place, rules in ((place, list(_iter_distinct(rules))) for place, rules in placed.items()):
         if not rules:
             continue
         metadata = {"name": name, "namespace": place, "labels": LABELS}
-        needed = either(test for _, test in rules)
+        needed = combine_tests(test for _, test in rules)
         # one reason for all of them stands around the role
-        inner = [one if test == needed else where(test, one) for one, test in rules]
-        yield where(needed, {"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": inner})
-        yield where(needed, _binding("RoleBinding", "Role", place, name))
+        inner = [item if test == needed else build_conditional(test, item) for item, test in rules]
+        yield build_conditional(needed, {"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": inner})
+        yield build_conditional(needed, _build_binding("RoleBinding", "Role", place, name, of))
 
 
-def metrics_roles(accounts: Iterable[tuple[str, Test | None]]) -> list[dict[str, Any]]:
-    """What kube-rbac-proxy asks as these ServiceAccounts, and ClusterRole `transom-metrics` for those who scrape."""
+def build_aggregated_roles() -> list[dict[str, Any]]:
+    """Return roles that extend `view`, `edit` and `admin` by Transom's kinds (Kubernetes, "Aggregated ClusterRoles").
+
+    `edit` does not include EgressProxies, which decide for the whole cluster which proxy and CAs hosts and pods trust.
+    """
+    kinds = {
+        "view": (["egressproxies", "windowsinstances"], ["get", "list", "watch"], ("view", "edit", "admin")),
+        "edit": (["windowsinstances"], ["create", "update", "patch", "delete", "deletecollection"], ("edit", "admin")),
+    }
+    return [
+        {
+            "apiVersion": RBAC,
+            "kind": "ClusterRole",
+            "metadata": {
+                "name": f"{NAME}-{name}",
+                "labels": {**LABELS, **{f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in extended}},
+            },
+            "rules": [{"apiGroups": ["transom.dev"], "resources": resources, "verbs": verbs}],
+        }
+        for name, (resources, verbs, extended) in kinds.items()
+    ]
+
+
+def build_metrics_roles(accounts: Iterable[tuple[ValuePlace, Test | None]]) -> list[dict[str, Any]]:
+    """Build the roles that kube-rbac-proxy needs as these ServiceAccounts, and `transom-metrics` for scrapers."""
     asks = [
         {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
         {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
@@ -128,18 +168,20 @@ def metrics_roles(accounts: Iterable[tuple[str, Test | None]]) -> list[dict[str,
         "kind": "ClusterRoleBinding",
         "metadata": proxy,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": proxy["name"]},
-        "subjects": [where(test, {"kind": "ServiceAccount", "name": account, "namespace": OWN}) for account, test in accounts],
+        "subjects": [
+            build_conditional(test, {"kind": "ServiceAccount", "name": account, "namespace": OWN}) for account, test in accounts
+        ],
     }
     role = {"apiVersion": RBAC, "kind": "ClusterRole"}
     return [role | {"metadata": proxy, "rules": asks}, role | {"metadata": reader, "rules": read}, bound]
 
 
-def _binding(kind: str, role: str, place: str | None, name: str) -> dict[str, Any]:
-    """The ServiceAccount `name`, bound to the role of that name."""
+def _build_binding(kind: str, role: str, place: str | None, name: str, of: str) -> dict[str, Any]:
+    """Build the binding of ServiceAccount `name` to the role with that name."""
     return {
         "apiVersion": RBAC,
         "kind": kind,
         "metadata": {"name": name, "labels": LABELS} | ({"namespace": place} if place else {}),
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": OWN}],
+        "subjects": [{"kind": "ServiceAccount", "name": get_account_name(of), "namespace": OWN}],
     }

@@ -1,18 +1,33 @@
 """All the objects of an install, as templates, in the order in which they are needed; at the end, what Prometheus reads."""
 
 import enum
+import importlib.resources
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from transom import __version__
 from transom.manifests import admission, grants, openshift, policies, roles, workloads
-from transom.manifests.conditions import Both, IsGiven, Test, ValuePlace
-from transom.manifests.definitions import definitions
-from transom.manifests.grants import NAME
-from transom.manifests.templates import OWN, Conditional, resolved
-from transom.manifests.workloads import BEHIND_PROXY, COMPONENT
-from transom.monitoring.alert import rules
+from transom.manifests.conditions import AllTests, AnyTest, IsSet, NotTest, Test, ValuePlace
+from transom.manifests.definitions import build_crds
+from transom.manifests.grants import LABELS, NAME
+from transom.manifests.templates import (
+    OWN,
+    RELEASE,
+    Conditional,
+    Extended,
+    ItemsPlaceholder,
+    Joined,
+    TextFile,
+    resolve_template,
+)
+from transom.manifests.workloads import BEHIND_PROXY, COMMON_LABELS, COMPONENT
+from transom.monitoring.alert import build_rules
+
+_VERSION: Final = __version__.replace("+", "_")
+"""As a label can contain it."""
+_COMMON_ANNOTATIONS: Final = ValuePlace("commonAnnotations")
 
 
 class InstallPart(enum.StrEnum):
@@ -33,62 +48,150 @@ class Piece(msgspec.Struct, frozen=True):
     objects: tuple[Any, ...]
 
 
-def pieces() -> Iterator[Piece]:
-    """Everything that can be installed."""
+def iter_pieces(more_labels: Mapping[str, str] | None = None) -> Iterator[Piece]:
+    """Yield everything that can be installed, with the standard labels and `more_labels`."""
+    for piece in _build_pieces():
+        yield Piece(piece.parts, tuple(decorate(obj, more_labels or {}) for obj in piece.objects))
+
+
+def decorate(template: Any, more_labels: Mapping[str, str]) -> Any:
+    """Return an object with the standard labels and `more_labels`, and with the labels and annotations of the values."""
+    if isinstance(template, Conditional):
+        return Conditional(template.test, decorate(template.then, more_labels))
+    if isinstance(template, ItemsPlaceholder):
+        return template
+    metadata = template["metadata"]
+    labels = {"app.kubernetes.io/instance": RELEASE, "app.kubernetes.io/version": _VERSION, **more_labels}
+    named = _extend(metadata.get("labels", {}), labels, COMMON_LABELS)
+    annotations = _extend(metadata.get("annotations", {}), {}, _COMMON_ANNOTATIONS)
+    extended = annotations if annotations.fields else Conditional(build_any_test(annotations.values), annotations)
+    others = {name: value for name, value in metadata.items() if name not in ("labels", "annotations")}
+    return {**template, "metadata": {**others, "labels": named, "annotations": extended}}
+
+
+def _extend(mapping: Mapping[str, Any] | Extended, fields: Mapping[str, str], value: ValuePlace) -> Extended:
+    if isinstance(mapping, Extended):
+        return Extended({**mapping.fields, **fields}, (*mapping.values, value))
+    return Extended({**mapping, **fields}, (value,))
+
+
+def build_any_test(values: tuple[ValuePlace, ...]) -> Test:
+    """Return a test that is true if one of the values is set."""
+    tests = tuple(IsSet(value) for value in values)
+    return tests[0] if len(tests) == 1 else AnyTest(tests)
+
+
+def _build_pieces() -> Iterator[Piece]:
     others = tuple(part for part in InstallPart if part is not InstallPart.CRDS)
-    yield Piece(others, (workloads.namespace_template(),))
-    yield Piece((InstallPart.CRDS,), _where(IsGiven(ValuePlace("definitions")), definitions()))
-    yield Piece((InstallPart.RBAC,), (*roles.role_templates(), *_where(openshift.NODES, openshift.node_manager())))
-    yield Piece((InstallPart.RBAC, InstallPart.WEBHOOK), _where(admission.SERVES, admission.admission_role_templates()))
-    scraped = [(grants.NAME, None), (admission.NAME, admission.SERVES)]
-    yield Piece((InstallPart.RBAC,), _where(workloads.BEHIND_PROXY, grants.metrics_roles(scraped)))
-    yield Piece((InstallPart.OPERATOR,), tuple(workloads.operator()))
-    yield Piece((InstallPart.WEBHOOK,), _where(admission.SERVES, admission.admission()))
-    yield Piece((InstallPart.POLICIES,), tuple(policies.policies()))
-    yield Piece((InstallPart.MONITORING,), (*monitors(), *alerts(), *_where(openshift.NODES, openshift.monitoring())))
+    yield Piece(others, (workloads.build_namespace_template(),))
+    yield Piece((InstallPart.CRDS,), _wrap_conditional(IsSet(ValuePlace("definitions")), build_crds()))
+    yield Piece((InstallPart.RBAC,), _wrap_conditional(IsSet(ValuePlace("aggregatedRoles")), grants.build_aggregated_roles()))
+    yield Piece(
+        (InstallPart.RBAC,), (*roles.iter_role_templates(), *_wrap_conditional(openshift.NODES, openshift.build_node_manager()))
+    )
+    yield Piece(
+        (InstallPart.RBAC, InstallPart.WEBHOOK), _wrap_conditional(admission.SERVES, admission.iter_admission_role_templates())
+    )
+    scraped = [(grants.get_account_name("operator"), None), (grants.get_account_name("webhook"), admission.SERVES)]
+    yield Piece((InstallPart.RBAC,), _wrap_conditional(workloads.BEHIND_PROXY, grants.build_metrics_roles(scraped)))
+    yield Piece((InstallPart.OPERATOR,), tuple(workloads.build_operator()))
+    yield Piece((InstallPart.WEBHOOK,), _wrap_conditional(admission.SERVES, admission.build_admission()))
+    yield Piece((InstallPart.POLICIES,), tuple(policies.build_policies()))
+    monitored = (
+        *build_monitors(),
+        *build_alerts(),
+        build_dashboard(),
+        *_wrap_conditional(openshift.NODES, openshift.build_monitoring()),
+    )
+    yield Piece((InstallPart.MONITORING,), monitored)
+    yield Piece((InstallPart.OPERATOR,), (ItemsPlaceholder(ValuePlace("extraObjects")),))
 
 
-def objects(values: Mapping[str, Any], namespace: str, parts: Collection[InstallPart] = ()) -> list[dict[str, Any]]:
-    """The objects of an install with these values (`values.plain`) in a namespace: of some parts, or all."""
-    chosen = [one for piece in pieces() if not parts or set(piece.parts) & set(parts) for one in piece.objects]
-    made: list[dict[str, Any]] = resolved(chosen, values, namespace)
+def build_objects(values: Mapping[str, Any], namespace: str, parts: Collection[InstallPart] = ()) -> list[dict[str, Any]]:
+    """Build the objects of an install with these values (`values.to_json_data`) in a namespace: some parts, or all."""
+    chosen = [obj for piece in iter_pieces() if not parts or set(piece.parts) & set(parts) for obj in piece.objects]
+    made: list[dict[str, Any]] = resolve_template(chosen, values, namespace)
     return made
 
 
-def _where(test: Test, templates: Any) -> tuple[Conditional, ...]:
-    return tuple(Conditional(test, one) for one in templates)
+def _wrap_conditional(test: Test, templates: Any) -> tuple[Conditional, ...]:
+    return tuple(Conditional(test, template) for template in templates)
 
 
+_INTERVAL: Final = ValuePlace("metrics.interval")
 _TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105  # Prometheus's own
 
 
-def monitors() -> list[Any]:
+def build_monitors() -> list[Any]:
     """Templates of the ServiceMonitors (Prometheus operator, Documentation/api.md).
 
-    kube-rbac-proxy is shown Prometheus's token; nobody has signed its certificate.
+    kube-rbac-proxy gets Prometheus's token. Its certificate is self-signed.
     """
-    asked = IsGiven(ValuePlace("metrics.serviceMonitor"))
+    is_enabled = IsSet(ValuePlace("metrics.serviceMonitor"))
     return [
-        Conditional(asked, _monitor(NAME, COMPONENT)),
-        Conditional(Both((asked, admission.SERVES)), _monitor(admission.NAME, admission.COMPONENT)),
+        Conditional(is_enabled, _monitor(NAME, COMPONENT)),
+        Conditional(AllTests((is_enabled, admission.SERVES)), _monitor(admission.NAME, admission.COMPONENT)),
     ]
 
 
-def alerts() -> list[Any]:
+def build_alerts() -> list[Any]:
     """Template of the PrometheusRule."""
+    spec = build_rules()
+    for group in spec["groups"]:
+        for item in group["rules"]:
+            address = Joined((_RUNBOOKS, f"/{item['alert']}.html"))
+            item["annotations"]["runbook_url"] = Conditional(IsSet(_RUNBOOKS), address)
     rule = {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
-        "metadata": {"name": NAME, "namespace": OWN, "labels": COMPONENT},
-        "spec": rules(),
+        "metadata": _build_monitoring_metadata(NAME, COMPONENT),
+        "spec": spec,
     }
-    return [Conditional(IsGiven(ValuePlace("metrics.alerts")), rule)]
+    return [Conditional(IsSet(ValuePlace("metrics.alerts")), rule)]
+
+
+DASHBOARD: Final = TextFile(
+    "files/dashboard.json", (importlib.resources.files("transom.monitoring") / "dashboard.json").read_text("utf-8")
+)
+
+
+def build_dashboard() -> Any:
+    """Return the template of the ConfigMap with the dashboard, which Grafana's sidecar finds by its labels.
+
+    Grafana's chart selects the label `grafana_dashboard` (grafana-community/helm-charts, charts/grafana/values.yaml,
+    `sidecar.dashboards.label`).
+    """
+    labels, annotations = ValuePlace("metrics.dashboardLabels"), ValuePlace("metrics.dashboardAnnotations")
+    metadata = {
+        "name": f"{NAME}-dashboard",
+        "namespace": _NAMESPACE,
+        "labels": Extended(LABELS, (labels,)),
+        "annotations": Extended({}, (annotations,)),
+    }
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"transom.json": DASHBOARD}}
+    return Conditional(IsSet(ValuePlace("metrics.dashboard")), made)
+
+
+_GIVEN: Final = IsSet(ValuePlace("metrics.namespace"))
+_NAMESPACE: Final = Joined((Conditional(_GIVEN, _GIVEN.value), Conditional(NotTest(_GIVEN), OWN)))
+_RUNBOOKS: Final = ValuePlace("metrics.runbookUrl")
+
+
+def _build_monitoring_metadata(name: str, component: dict[str, str]) -> dict[str, Any]:
+    labels, annotations = ValuePlace("metrics.labels"), ValuePlace("metrics.annotations")
+    return {
+        "name": name,
+        "namespace": _NAMESPACE,
+        "labels": Extended(component, (labels,)),
+        "annotations": Extended({}, (annotations,)),
+    }
 
 
 def _monitor(name: str, component: dict[str, str]) -> dict[str, Any]:
     endpoint = {
         "port": "metrics",
         "path": "/metrics",
+        "interval": Conditional(IsSet(_INTERVAL), _INTERVAL),
         "scheme": Conditional(BEHIND_PROXY, "https"),
         "bearerTokenFile": Conditional(BEHIND_PROXY, _TOKEN),
         "tlsConfig": Conditional(BEHIND_PROXY, {"insecureSkipVerify": True}),
@@ -96,6 +199,10 @@ def _monitor(name: str, component: dict[str, str]) -> dict[str, Any]:
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
-        "metadata": {"name": name, "namespace": OWN, "labels": component},
-        "spec": {"selector": {"matchLabels": component}, "endpoints": [endpoint]},
+        "metadata": _build_monitoring_metadata(name, component),
+        "spec": {
+            "selector": {"matchLabels": component},
+            "namespaceSelector": {"matchNames": [OWN]},
+            "endpoints": [endpoint],
+        },
     }

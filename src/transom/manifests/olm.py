@@ -26,9 +26,10 @@ _TAKEN: Final = {
 }
 """Kinds that a bundle may hold besides. Not NetworkPolicy, which older releases of OLM refuse with the whole bundle."""
 _ABOUT: Final = (
-    "Keeps the egress proxy settings and the trusted CAs of Windows worker nodes, of new pods and of workload clusters as one "
-    "EgressProxy says, and joins, upgrades and gives back Windows workers. Before the Subscription apply beside.yaml: rights "
-    "in other namespaces than its own, and policies, which no bundle can hold."
+    "Applies the egress proxy settings and trusted CAs of an EgressProxy to Windows worker nodes, new pods and workload "
+    "clusters, and joins, upgrades and removes Windows workers. Apply beside.yaml before the Subscription: it contains"
+    " rights in "
+    "other namespaces, and policies, which a bundle cannot contain."
 )
 _ICON: Final = (
     b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 40" fill="none" stroke="#1d4f73" stroke-width="3">'
@@ -51,20 +52,20 @@ _EXAMPLES: Final = (
 
 
 class OlmBundle(msgspec.Struct, frozen=True):
-    """Objects by the name of their file in `manifests/`, the annotations of `metadata/`, and what is applied beside it."""
+    """Objects by the name of their file in `manifests/`, the annotations of `metadata/`, and the objects of beside.yaml."""
 
     manifests: dict[str, Object]
     annotations: dict[str, str]
     beside: list[Object]
 
 
-def bundle(objects: Iterable[Object], namespace: str, version: str) -> OlmBundle:
-    """The bundle of an install's objects (`install.objects`)."""
+def build_bundle(objects: Iterable[Object], namespace: str, version: str) -> OlmBundle:
+    """Build the bundle of an install's objects (`install.build_objects`)."""
     parts = _Parts(list(objects), namespace)
-    csv = _service_version(parts, namespace, version)
+    csv = _build_service_version(parts, namespace, version)
     manifests = {f"{NAME}.clusterserviceversion.yaml": csv}
-    for one in parts.bundled:
-        manifests[f"{one['metadata']['name']}.{one['kind'].lower()}.yaml"] = _placeless(one)
+    for item in parts.bundled:
+        manifests[f"{item['metadata']['name']}.{item['kind'].lower()}.yaml"] = _without_namespace(item)
     mark = "operators.operatorframework.io.bundle"
     annotations = {
         f"{mark}.mediatype.v1": "registry+v1",
@@ -77,9 +78,9 @@ def bundle(objects: Iterable[Object], namespace: str, version: str) -> OlmBundle
     return OlmBundle(manifests, annotations, parts.beside)
 
 
-def catalog(made: OlmBundle, image: str, version: str) -> list[Object]:
-    """The documents of a file-based catalog that has this bundle alone, in an image of that name."""
-    csv = next(one for one in made.manifests.values() if one["kind"] == "ClusterServiceVersion")
+def build_catalog(made: OlmBundle, image: str, version: str) -> list[Object]:
+    """Build a file-based catalog that has only this bundle, in an image with that name."""
+    csv = next(manifest for manifest in made.manifests.values() if manifest["kind"] == "ClusterServiceVersion")
     spec, name = csv["spec"], csv["metadata"]["name"]
     metadata = {
         "annotations": {name: text for name, text in csv["metadata"]["annotations"].items() if name != "alm-examples"},
@@ -111,43 +112,47 @@ _TOLD: Final = ("description", "displayName", "installModes", "keywords", "matur
 
 
 class _Parts:
-    """Objects by where they go: into the ClusterServiceVersion, into the bundle as they are, or beside it."""
+    """Objects by destination: the ClusterServiceVersion, the bundle, or beside.yaml."""
 
     def __init__(self, objects: list[Object], namespace: str) -> None:
         self._namespace = namespace
-        near = [one for one in objects if one["metadata"].get("namespace", namespace) == namespace]
-        self.deployments = [one for one in near if one["kind"] == "Deployment"]
-        self.accounts = sorted({one["spec"]["template"]["spec"]["serviceAccountName"] for one in self.deployments})
+        near = [obj for obj in objects if obj["metadata"].get("namespace", namespace) == namespace]
+        self.deployments = [item for item in near if item["kind"] == "Deployment"]
+        self.accounts = sorted(
+            {deployment["spec"]["template"]["spec"]["serviceAccountName"] for deployment in self.deployments}
+        )
         # OLM makes these accounts, their rights and the Deployments by itself
-        self._bindings = [one for one in near if "subjects" in one and all(map(self._account, one["subjects"]))]
-        references = [_reference(one) for one in self._bindings]
-        self._roles = {found: one for one in near if (found := (one["kind"], one["metadata"]["name"])) in references}
-        accounts = [one for one in near if one["kind"] == "ServiceAccount" and one["metadata"]["name"] in self.accounts]
+        self._bindings = [item for item in near if "subjects" in item and all(map(self._find_account, item["subjects"]))]
+        references = [_build_reference(binding) for binding in self._bindings]
+        self._roles = {
+            reference: item for item in near if (reference := (item["kind"], item["metadata"]["name"])) in references
+        }
+        accounts = [item for item in near if item["kind"] == "ServiceAccount" and item["metadata"]["name"] in self.accounts]
         made = [*self.deployments, *accounts, *self._bindings, *self._roles.values()]
-        left = [one for one in objects if one not in made and one["kind"] != "Namespace"]
-        self.bundled = [one for one in left if one["kind"] == _DEFINITION or (one["kind"] in _TAKEN and one in near)]
-        self.beside = [one for one in left if one not in self.bundled]
+        left = [obj for obj in objects if obj not in made and obj["kind"] != "Namespace"]
+        self.bundled = [item for item in left if item["kind"] == _DEFINITION or (item["kind"] in _TAKEN and item in near)]
+        self.beside = [item for item in left if item not in self.bundled]
 
-    def rules(self, account: str, binding: str) -> list[Object]:
-        """What the bindings of that kind give an account; RoleBindings of Transom's own namespace alone."""
-        found = (one for one in self._bindings if one["kind"] == binding)
-        references = [_reference(one) for one in found if account in map(self._account, one["subjects"])]
+    def list_rules(self, account: str, binding: str) -> list[Object]:
+        """List the rules that bindings of a kind give an account; only RoleBindings of Transom's own namespace."""
+        bindings = (item for item in self._bindings if item["kind"] == binding)
+        references = [_build_reference(item) for item in bindings if account in map(self._find_account, item["subjects"])]
         return [rule for reference in references for rule in self._roles[reference]["rules"]]
 
-    def _account(self, subject: Object) -> str | None:
-        """The account of a Deployment that a subject is."""
+    def _find_account(self, subject: Object) -> str | None:
+        """Return the Deployment's account that a subject names, or None."""
         ours = subject["kind"] == "ServiceAccount" and subject.get("namespace") == self._namespace
         return subject["name"] if ours and subject["name"] in self.accounts else None
 
 
-def _reference(binding: Object) -> tuple[str, str]:
+def _build_reference(binding: Object) -> tuple[str, str]:
     return binding["roleRef"]["kind"], binding["roleRef"]["name"]
 
 
-def _service_version(parts: _Parts, namespace: str, version: str) -> Object:
-    containers = [one for made in parts.deployments for one in made["spec"]["template"]["spec"]["containers"]]
-    images = list(dict.fromkeys(one["image"] for one in containers))
-    definitions = {one["spec"]["names"]["kind"]: one for one in parts.bundled if one["kind"] == _DEFINITION}
+def _build_service_version(parts: _Parts, namespace: str, version: str) -> Object:
+    containers = [container for made in parts.deployments for container in made["spec"]["template"]["spec"]["containers"]]
+    images = list(dict.fromkeys(container["image"] for container in containers))
+    definitions = {item["spec"]["names"]["kind"]: item for item in parts.bundled if item["kind"] == _DEFINITION}
     owned = [
         {
             "name": f"{kind.plural}.{GROUP}",
@@ -181,7 +186,7 @@ def _service_version(parts: _Parts, namespace: str, version: str) -> Object:
             {"type": mode, "supported": mode == "OwnNamespace"}
             for mode in ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces")
         ],
-        "install": {"strategy": "deployment", "spec": _install(parts)},
+        "install": {"strategy": "deployment", "spec": _build_install_strategy(parts)},
         "customresourcedefinitions": {"owned": owned},
         "relatedImages": [
             {"name": image.rpartition("/")[2].partition("@")[0].partition(":")[0], "image": image} for image in images
@@ -195,22 +200,23 @@ def _service_version(parts: _Parts, namespace: str, version: str) -> Object:
     }
 
 
-def _install(parts: _Parts) -> Object:
-    def permissions(binding: str) -> list[Object]:
-        listed = ((account, parts.rules(account, binding)) for account in parts.accounts)
+def _build_install_strategy(parts: _Parts) -> Object:
+    def build_permissions(binding: str) -> list[Object]:
+        listed = ((account, parts.list_rules(account, binding)) for account in parts.accounts)
         return [{"serviceAccountName": account, "rules": rules} for account, rules in listed if rules]
 
     deployments = [
-        {"name": one["metadata"]["name"], "label": one["metadata"]["labels"], "spec": one["spec"]} for one in parts.deployments
+        {"name": deployment["metadata"]["name"], "label": deployment["metadata"]["labels"], "spec": deployment["spec"]}
+        for deployment in parts.deployments
     ]
     return {
-        "clusterPermissions": permissions("ClusterRoleBinding"),
-        "permissions": permissions("RoleBinding"),
+        "clusterPermissions": build_permissions("ClusterRoleBinding"),
+        "permissions": build_permissions("RoleBinding"),
         "deployments": deployments,
     }
 
 
-def _placeless(one: Mapping[str, Any]) -> Object:
-    """An object without its namespace: OLM puts it into that of the Subscription."""
-    metadata = {name: value for name, value in one["metadata"].items() if name != "namespace"}
-    return {**one, "metadata": metadata}
+def _without_namespace(manifest: Mapping[str, Any]) -> Object:
+    """Return an object without its namespace: OLM creates it in the Subscription's namespace."""
+    metadata = {name: value for name, value in manifest["metadata"].items() if name != "namespace"}
+    return {**manifest, "metadata": metadata}

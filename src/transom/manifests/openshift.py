@@ -2,12 +2,12 @@
 
 from typing import Any, Final
 
-from transom.manifests.conditions import Both
+from transom.manifests.conditions import AllTests
 from transom.manifests.grants import LABELS, RBAC, SYSTEM
-from transom.manifests.roles import OPENSHIFT, runs
+from transom.manifests.roles import OPENSHIFT, build_controller_test
 from transom.manifests.templates import OWN
 
-NODES: Final = Both((OPENSHIFT, runs("nodes")))
+NODES: Final = AllTests((OPENSHIFT, build_controller_test("nodes")))
 """Whether hosts become nodes of OpenShift."""
 NODE_MANAGER: Final = "transom-cloud-node-manager"
 EXPORTER: Final = "windows-exporter"
@@ -52,11 +52,11 @@ WMCO's `instance:node_cpu:rate:sum` there is the time in which the CPU had nothi
 """
 
 
-def node_manager() -> list[dict[str, Any]]:
-    """The account of cloud-node-manager on Azure's hosts, with what it asks for, and a Secret for its token.
+def build_node_manager() -> list[dict[str, Any]]:
+    """Build the account of cloud-node-manager on Azure's hosts, its rights, and a Secret for its token.
 
     Rights as in kubernetes-sigs/cloud-provider-azure, examples/out-of-tree/cloud-node-manager.yaml. A kubelet's own are not
-    enough: it may not take a taint from its Node (NodeRestriction).
+    enough: it may not remove a taint from its Node (NodeRestriction).
     """
     metadata = {"name": NODE_MANAGER, "labels": LABELS}
     own = {**metadata, "namespace": OWN}
@@ -79,10 +79,10 @@ def node_manager() -> list[dict[str, Any]]:
     ]
 
 
-def monitoring() -> list[dict[str, Any]]:
+def build_monitoring() -> list[dict[str, Any]]:
     """Service, ServiceMonitor, rules, and what OpenShift's Prometheus may read for them.
 
-    The Service is there for its certificate: Prometheus finds the hosts as it finds their kubelets (WMCO,
+    The Service exists for its certificate: Prometheus finds the hosts as it finds their kubelets (WMCO,
     controllers/metric_controller.go).
     """
     own = {"name": EXPORTER, "namespace": OWN, "labels": {**LABELS, "name": EXPORTER}}
@@ -104,7 +104,7 @@ def monitoring() -> list[dict[str, Any]]:
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": reader["name"]},
             "subjects": [{"kind": "ServiceAccount", "name": "prometheus-k8s", "namespace": "openshift-monitoring"}],
         },
-        {"apiVersion": _MONITORING, "kind": "ServiceMonitor", "metadata": own, "spec": _scraped()},
+        {"apiVersion": _MONITORING, "kind": "ServiceMonitor", "metadata": own, "spec": _build_scrape_endpoint()},
         {
             "apiVersion": _MONITORING,
             "kind": "PrometheusRule",
@@ -114,7 +114,7 @@ def monitoring() -> list[dict[str, Any]]:
     ]
 
 
-def _scraped() -> dict[str, Any]:
+def _build_scrape_endpoint() -> dict[str, Any]:
     relabelings = [
         {
             "action": "replace",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from transom.manifests.definitions import definitions
+from transom.manifests.definitions import build_crds
 from transom.windows.ledger import SETTINGS
 from transom.windows.parts.part import About
 
@@ -11,11 +11,11 @@ BEGIN: Final = "<!-- parts of a host: written by scripts/reference -->"
 END: Final = "<!-- /parts of a host -->"
 
 
-def _settings() -> Iterator[str]:
-    """The switches of `spec.windows`."""
+def _render_settings() -> Iterator[str]:
+    """Render the switches of `spec.windows`."""
     (schema,) = (
         version["schema"]["openAPIV3Schema"]
-        for definition in definitions()
+        for definition in build_crds()
         if definition["spec"]["names"]["kind"] == "EgressProxy"
         for version in definition["spec"]["versions"]
     )
@@ -25,35 +25,35 @@ def _settings() -> Iterator[str]:
     yield from (f"| `{name}` | {field['description']} |" for name, field in fields.items() if field["type"] == "boolean")
 
 
-def _security() -> Iterator[str]:
+def _render_security() -> Iterator[str]:
     yield "| where on a host | what | who can read it |"
     yield "|---|---|---|"
-    for one in _abouts().values():
-        yield f"| {one.place} | {one.content} | {one.readers} |"
+    for about in _list_abouts().values():
+        yield f"| {about.place} | {about.content} | {about.readers} |"
 
 
-def _verified() -> Iterator[str]:
+def _render_assumptions() -> Iterator[str]:
     yield "| assumption | where it matters | source | check on a real node (PowerShell or cmd, as administrator) | seen |"
     yield "|---|---|---|---|---|"
-    for module, about in _abouts().items():
-        for one in about.assumptions:
-            yield f"| {one.claim} | `windows/parts/{module}.py` | {one.source} | {one.check} | |"
+    for module, about in _list_abouts().items():
+        for assumption in about.assumptions:
+            yield f"| {assumption.claim} | `windows/parts/{module}.py` | {assumption.source} | {assumption.check} | |"
 
 
-def _abouts() -> dict[str, About]:
+def _list_abouts() -> dict[str, About]:
     return {name: part.ABOUT for name, part in SETTINGS.items()}
 
 
 PAGES: Final[Mapping[str, Callable[[], Iterator[str]]]] = {
-    "settings.md": _settings,
-    "security.md": _security,
-    "verified.md": _verified,
+    "settings.md": _render_settings,
+    "security.md": _render_security,
+    "verified.md": _render_assumptions,
 }
 """The pages that have a table of them, and what makes its lines."""
 
 
-def page_with_parts(name: str, page: str) -> str:
-    """A page of `PAGES` with its table between the marks written anew."""
+def insert_parts(name: str, page: str) -> str:
+    """Return a page of `PAGES` with a new table between the marks."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     table = "\n".join(PAGES[name]())

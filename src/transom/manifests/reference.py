@@ -1,28 +1,23 @@
-"""The field reference: a page for people, made from the same definitions as the CustomResourceDefinitions."""
+"""The field reference: a page that is generated from the CustomResourceDefinitions."""
 
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from transom.manifests.definitions import GROUP, VERSION, definitions
+from transom.manifests.definitions import GROUP, VERSION, build_crds
 
 _HEAD: Final = """# Field reference
 
-Every field of Transom's two kinds, with its type and its limits. To learn how they work together, read
-[settings.md](settings.md) and [operator.md](operator.md) first; both have examples. `kubectl explain egressproxy.spec` says
-the same in a terminal.
+This page lists every field of Transom's two custom resources, with its type and limits. For examples, read
+[settings](settings.md) and [operator](operator.md) first. In a terminal, `kubectl explain egressproxy.spec` shows the same.
 
-- [EgressProxy](#egressproxy): the proxy, what bypasses it, and the CAs.
-- [WindowsInstance](#windowsinstance): a Windows host, and how it is reached.
+- [EgressProxy](#egressproxy): the proxy, the hosts that bypass it, and the CAs.
+- [WindowsInstance](#windowsinstance): a Windows host, and how Transom reaches it.
 
-Words of this page:
+The EgressProxy named `cluster` contains the default settings, for the cluster that it is in. Every other EgressProxy is an
+*override* of these settings for some workload clusters of Cluster API. You write `spec`, and Transom writes `status`.
 
-- The *base* is the EgressProxy named `cluster`. It holds for the cluster that it is in.
-- A *layer* is an EgressProxy of any other name. It is laid over the base for some workload clusters of Cluster API.
-- "Of the base alone" marks a field that a layer must not have.
-- You write `spec`. Transom writes `status`.
-
-This page is generated: `scripts/reference` makes it from the definitions that `transom manifests` prints.
+`scripts/reference` generates this page from the CRDs that `transom manifests` prints.
 """
 _LIMITS: Final = {
     "minLength": "at least {} characters",
@@ -34,51 +29,51 @@ _LIMITS: Final = {
 _EVIDENT: Final = (("minLength", 1), ("minimum", 0))
 
 
-def reference() -> str:
-    """The page, as Markdown."""
-    return _HEAD + "".join(line for definition in definitions() for line in _kind(definition))
+def render_reference() -> str:
+    """Render the page as Markdown."""
+    return _HEAD + "".join(line for definition in build_crds() for line in _render_kind(definition))
 
 
-def _kind(definition: Mapping[str, Any]) -> Iterator[str]:
+def _render_kind(definition: Mapping[str, Any]) -> Iterator[str]:
     spec = definition["spec"]
     names, schema = spec["names"], spec["versions"][0]["schema"]["openAPIV3Schema"]
     yield f"\n## {names['kind']}\n\n{schema['description']}\n\n"
     yield f"`{GROUP}/{VERSION}`, {spec['scope'].lower()}; short name `{names['shortNames'][0]}`.\n"
     for part in ("spec", "status"):
-        yield f"\n| {part} | type | meaning |\n|---|---|---|\n"
-        yield from _fields(schema["properties"][part], part)
-    checks = [one["message"] for one in schema.get("x-kubernetes-validations", ()) if "message" in one]
-    paths = [one.get("fieldPath", ".spec") for one in schema.get("x-kubernetes-validations", ()) if "message" in one]
+        yield f"\n| {part} | type | description |\n|---|---|---|\n"
+        yield from _render_fields(schema["properties"][part], part)
+    checks = [item["message"] for item in schema.get("x-kubernetes-validations", ()) if "message" in item]
+    paths = [item.get("fieldPath", ".spec") for item in schema.get("x-kubernetes-validations", ()) if "message" in item]
     if checks:
         yield "\nThe API server also refuses:\n\n"
         yield from (f"- `{path.removeprefix('.')}` {message}\n" for path, message in zip(paths, checks, strict=True))
 
 
-def _fields(schema: Mapping[str, Any], path: str) -> Iterator[str]:
+def _render_fields(schema: Mapping[str, Any], path: str) -> Iterator[str]:
     required = schema.get("required", ())
     for name, field in schema.get("properties", {}).items():
         inner = field.get("items", {}) if field["type"] == "array" else field
-        yield f"| `{path}.{name}` | {_type(field)} | {_meaning(field, inner, required=name in required)} |\n"
-        yield from _fields(inner, f"{path}.{name}[]" if field["type"] == "array" else f"{path}.{name}")
+        yield f"| `{path}.{name}` | {_format_type(field)} | {_format_meaning(field, inner, required=name in required)} |\n"
+        yield from _render_fields(inner, f"{path}.{name}[]" if field["type"] == "array" else f"{path}.{name}")
 
 
-def _type(field: Mapping[str, Any]) -> str:
+def _format_type(field: Mapping[str, Any]) -> str:
     if field["type"] == "array":
-        return f"list of {_type(field['items'])}"
+        return f"list of {_format_type(field['items'])}"
     if "additionalProperties" in field:
-        return f"map of {_type(field['additionalProperties'])}"
+        return f"map of {_format_type(field['additionalProperties'])}"
     return str(field.get("format") or field["type"])
 
 
-def _meaning(field: Mapping[str, Any], inner: Mapping[str, Any], *, required: bool) -> str:
+def _format_meaning(field: Mapping[str, Any], inner: Mapping[str, Any], *, required: bool) -> str:
     parts = [field.get("description", "")]
     if "enum" in inner:
         parts.append(f"One of {', '.join(f'`{value}`' for value in inner['enum'])}.")
     if field.get("default"):
-        parts.append(f"Default: {_value(field['default'])}.")
-    limits = list(_limits(field))
+        parts.append(f"Default: {_format_value(field['default'])}.")
+    limits = list(_iter_limits(field))
     if inner is not field:
-        limits += [f"each {limit}" for limit in _limits(inner)]
+        limits += [f"each {limit}" for limit in _iter_limits(inner)]
     if limits:
         parts.append(f"{', '.join(limits).capitalize()}.")
     checks = (check["message"] for check in inner.get("x-kubernetes-validations", ()) if "message" in check)
@@ -87,13 +82,13 @@ def _meaning(field: Mapping[str, Any], inner: Mapping[str, Any], *, required: bo
     return f"**Required.** {text}" if required else text
 
 
-def _value(default: Any) -> str:
+def _format_value(default: Any) -> str:
     if isinstance(default, list | tuple):
-        return ", ".join(f"`{one}`" for one in default)
+        return ", ".join(f"`{item}`" for item in default)
     return f"`{default if isinstance(default, str) else json.dumps(default)}`"
 
 
-def _limits(field: Mapping[str, Any]) -> Iterator[str]:
+def _iter_limits(field: Mapping[str, Any]) -> Iterator[str]:
     for name, text in _LIMITS.items():
         if name in field and (name, field[name]) not in _EVIDENT:
             yield text.format(f"{field[name]:,}")

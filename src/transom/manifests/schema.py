@@ -18,14 +18,14 @@ _INT32: Final = {"type": "integer", "format": "int32"}
 
 
 class CelRule(msgspec.Struct, frozen=True):
-    """One CEL rule (`x-kubernetes-validations`). `message` is shown to whoever wrote the object: no value stands in it."""
+    """One CEL rule (`x-kubernetes-validations`). The API server shows `message` to users: it contains no value."""
 
     rule: str
     message: str
 
 
-class Rules(msgspec.Struct, frozen=True):
-    """What is said of one field beyond its type."""
+class FieldRules(msgspec.Struct, frozen=True):
+    """The description and limits of one field."""
 
     description: str
     limits: Mapping[str, Any] = {}
@@ -34,43 +34,43 @@ class Rules(msgspec.Struct, frozen=True):
     """The same, for each item of a list."""
     checks: tuple[CelRule, ...] = ()
     default: bool = True
-    """Whether the struct's default is written into objects; not where "not set" has a meaning of its own."""
+    """Whether the struct's default is written into objects; not if "not set" has its own meaning."""
     required: tuple[str, ...] = ()
-    """Fields of this object that have to be there."""
+    """Fields that this object must have."""
 
 
-def object_schema(type_: type[msgspec.Struct], rules: Mapping[str, Rules], path: str) -> dict[str, Any]:
-    """The schema of a struct at a path such as `spec`. Raises KeyError for a field without a description."""
+def build_object_schema(type_: type[msgspec.Struct], rules: Mapping[str, FieldRules], path: str) -> dict[str, Any]:
+    """Build the schema of a struct at a path such as `spec`. Raises KeyError for a field without a description."""
     own = rules[path]
     properties = {}
     for field in msgspec.structs.fields(type_):
-        properties[field.encode_name] = _field_schema(field, rules, f"{path}.{field.encode_name}")
+        properties[field.encode_name] = _build_field_schema(field, rules, f"{path}.{field.encode_name}")
     schema: dict[str, Any] = {"description": own.description, "type": "object", "properties": properties}
     if own.required:
         schema["required"] = list(own.required)
-    return schema | dict(own.limits) | _validations(own)
+    return schema | dict(own.limits) | _build_validations(own)
 
 
-def _field_schema(field: msgspec.structs.FieldInfo, rules: Mapping[str, Rules], path: str) -> dict[str, Any]:
+def _build_field_schema(field: msgspec.structs.FieldInfo, rules: Mapping[str, FieldRules], path: str) -> dict[str, Any]:
     type_ = field.type
     if get_origin(type_) is Annotated:
-        type_, said = get_args(type_)
-        rules = {**rules, path: Rules(said.description)}
+        type_, annotation = get_args(type_)
+        rules = {**rules, path: FieldRules(annotation.description)}
     if get_origin(type_) in (types.UnionType, Union):
         (type_,) = (member for member in get_args(type_) if member is not types.NoneType)
-    schema = _type_schema(type_, rules, path)
+    schema = _build_type_schema(type_, rules, path)
     own = rules[path]
-    default = _default(field)
+    default = _get_default(field)
     if own.default and default is not None:
         schema["default"] = default
     return schema
 
 
-def _type_schema(type_: Any, rules: Mapping[str, Rules], path: str) -> dict[str, Any]:
+def _build_type_schema(type_: Any, rules: Mapping[str, FieldRules], path: str) -> dict[str, Any]:
     if type_ is LabelSelector:
         return {"description": rules[path].description} | _SELECTOR
     if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
-        return object_schema(type_, rules, path)
+        return build_object_schema(type_, rules, path)
     own = rules[path]
     described: dict[str, Any] = {"description": own.description}
     origin, arguments = get_origin(type_), get_args(type_)
@@ -79,17 +79,17 @@ def _type_schema(type_: Any, rules: Mapping[str, Rules], path: str) -> dict[str,
         if item is StatusCondition:
             return described | _CONDITIONS
         if isinstance(item, type) and issubclass(item, msgspec.Struct):
-            items = object_schema(item, rules, f"{path}[]")
+            items = build_object_schema(item, rules, f"{path}[]")
         else:
-            items = _scalar(item) | dict(own.items)
-        return described | {"type": "array", "items": items} | dict(own.limits) | _validations(own)
+            items = _build_scalar_schema(item) | dict(own.items)
+        return described | {"type": "array", "items": items} | dict(own.limits) | _build_validations(own)
     if origin is dict:
         values = {"type": "string"} | dict(own.items)
         return described | {"type": "object", "additionalProperties": values} | dict(own.limits)
-    return described | _scalar(type_) | dict(own.limits) | _validations(own)
+    return described | _build_scalar_schema(type_) | dict(own.limits) | _build_validations(own)
 
 
-def _scalar(type_: Any) -> dict[str, Any]:
+def _build_scalar_schema(type_: Any) -> dict[str, Any]:
     if get_origin(type_) is Literal:
         return {"type": "string", "enum": list(get_args(type_))}
     if type_ is bool:
@@ -98,11 +98,11 @@ def _scalar(type_: Any) -> dict[str, Any]:
         return dict(_INT32)
     if type_ is str or type_ is Secret:
         return {"type": "string"}
-    raise TypeError(f"there is no schema for {type_}")
+    raise TypeError(f"no schema exists for {type_}")
 
 
-def _default(field: msgspec.structs.FieldInfo) -> Any:
-    """What is written where the field is missing: never None, and never something empty."""
+def _get_default(field: msgspec.structs.FieldInfo) -> Any:
+    """Return the default of a field for the schema, or None; an empty default is omitted."""
     value = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
     if value is msgspec.NODEFAULT or value is None:
         return None
@@ -110,7 +110,7 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
     return plain if isinstance(plain, bool | int) or plain else None
 
 
-def _validations(rules: Rules) -> dict[str, Any]:
+def _build_validations(rules: FieldRules) -> dict[str, Any]:
     if not rules.checks:
         return {}
     checks = [{"rule": check.rule, "message": check.message} for check in rules.checks]
@@ -122,13 +122,13 @@ _SELECTOR: Final[dict[str, Any]] = {
     "x-kubernetes-map-type": "atomic",
     "properties": {
         "matchLabels": {
-            "description": "Labels that have to be there with these values.",
+            "description": "Labels that must exist with these values.",
             "type": "object",
             "additionalProperties": {"type": "string", "maxLength": 63},
             "maxProperties": 64,
         },
         "matchExpressions": {
-            "description": "Requirements that have to hold, all of them.",
+            "description": "Requirements that must all be met.",
             "type": "array",
             "maxItems": 64,
             "items": {
@@ -142,7 +142,7 @@ _SELECTOR: Final[dict[str, Any]] = {
                         "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
                     },
                     "values": {
-                        "description": "What it is compared with: for In and NotIn at least one, for the others none.",
+                        "description": "The values to compare with: at least one for In and NotIn, none for the others.",
                         "type": "array",
                         "maxItems": 64,
                         "items": {"type": "string", "maxLength": 63},
@@ -152,7 +152,7 @@ _SELECTOR: Final[dict[str, Any]] = {
                     {
                         "rule": "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0"
                         " : !has(self.values) || size(self.values) == 0",
-                        "message": "In and NotIn need values, Exists and DoesNotExist take none",
+                        "message": "In and NotIn require values, Exists and DoesNotExist accept none",
                     }
                 ],
             },
@@ -161,19 +161,23 @@ _SELECTOR: Final[dict[str, Any]] = {
 }
 
 
-def _conditions() -> dict[str, Any]:
-    """A list of metav1.Condition, with `type` as its key."""
+def _build_conditions_schema() -> dict[str, Any]:
+    """Build the schema of a list of metav1.Condition, with `type` as its key."""
     texts = {
-        "type": ("What the condition says something about.", {"maxLength": 316}),
-        "reason": ("One word for why, in CamelCase.", {"maxLength": 1024, "minLength": 1}),
-        "message": ("The same for people; it begins with the field where one is at fault.", {"maxLength": 32768}),
+        "type": ("The type of the condition.", {"maxLength": 316}),
+        "reason": ("The reason, in CamelCase.", {"maxLength": 1024, "minLength": 1}),
+        "message": ("The details. If a field is wrong, the message begins with it.", {"maxLength": 32768}),
     }
     properties: dict[str, Any] = {
         name: {"description": text, "type": "string"} | limits for name, (text, limits) in texts.items()
     }
-    properties["status"] = {"description": "Whether it holds.", "type": "string", "enum": ["True", "False", "Unknown"]}
+    properties["status"] = {
+        "description": "The status of the condition.",
+        "type": "string",
+        "enum": ["True", "False", "Unknown"],
+    }
     properties["observedGeneration"] = {
-        "description": "The generation of the object that the condition speaks of.",
+        "description": "The generation of the object that the condition was computed from.",
         "type": "integer",
         "format": "int64",
         "minimum": 0,
@@ -191,7 +195,7 @@ def _conditions() -> dict[str, Any]:
     }
 
 
-_CONDITIONS: Final = _conditions()
+_CONDITIONS: Final = _build_conditions_schema()
 
 
 NAME: Final = {"minLength": 1, "maxLength": 253}
@@ -208,26 +212,26 @@ class Kind(msgspec.Struct, frozen=True):
     scope: str
     description: str
     spec: type[msgspec.Struct]
-    rules: dict[str, Rules]
+    rules: dict[str, FieldRules]
     checks: tuple[dict[str, str], ...]
     status: type[Status]
     columns: tuple[dict[str, Any], ...]
     spec_required: bool
 
 
-def text(description: str, **more: Any) -> dict[str, Any]:
-    """The schema of a string."""
+def build_string_schema(description: str, **more: Any) -> dict[str, Any]:
+    """Build the schema of a string."""
     return {"description": description, "type": "string"} | more
 
 
-def column(name: str, path: str, type_: str = "string", priority: int = 0) -> dict[str, Any]:
-    """A column of `kubectl get`; with a priority above 0 of `-o wide` alone."""
+def build_column(name: str, path: str, type_: str = "string", priority: int = 0) -> dict[str, Any]:
+    """Build a column of `kubectl get`; with a priority above 0, only `-o wide` shows it."""
     return {"name": name, "type": type_, "jsonPath": path} | ({"priority": priority} if priority else {})
 
 
-def condition_column(name: str, condition: str, priority: int = 0) -> dict[str, Any]:
-    """A column with the status of a condition."""
-    return column(name, f'.status.conditions[?(@.type=="{condition}")].status', priority=priority)
+def build_condition_column(name: str, condition: str, priority: int = 0) -> dict[str, Any]:
+    """Build a column with the status of a condition."""
+    return build_column(name, f'.status.conditions[?(@.type=="{condition}")].status', priority=priority)
 
 
-AGE: Final = column("Age", ".metadata.creationTimestamp", "date")
+AGE: Final = build_column("Age", ".metadata.creationTimestamp", "date")

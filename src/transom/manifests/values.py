@@ -1,15 +1,16 @@
-"""What people choose when they install Transom: one object, for `transom manifests --values`, the chart and its schema."""
+"""The values of an installation: one object, for `transom manifests --values`, the chart and its schema."""
 
+import re
 from collections.abc import Mapping
 from itertools import combinations
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from transom import __version__
 from transom.manifests.roles import CONTROLLERS, GRANTS
-from transom.manifests.roles import controllers as controllers_named
+from transom.manifests.roles import parse_controllers as controllers_named
 
 _NAME = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
 _PLACE = rf"([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?(/{_NAME})*"
@@ -20,53 +21,132 @@ REFERENCE = f"^{_PLACE}(:{_VERSION})?(@{_HASH})?$"
 """An image as the distribution project writes it (github.com/distribution/reference, reference.go), not so strict."""
 
 
-def _or_empty(pattern: str) -> str:
+def _allow_empty(pattern: str) -> str:
     return f"^$|{pattern}"
 
 
+_ACCOUNT: Final = r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"
+RESERVED: Final = (
+    "app.kubernetes.io/name",
+    "app.kubernetes.io/component",
+    "app.kubernetes.io/instance",
+    "app.kubernetes.io/managed-by",
+    "app.kubernetes.io/version",
+    "helm.sh/chart",
+)
+"""The labels that Transom sets itself. Selectors contain the first two."""
+LABELS: Final = ("commonLabels", "operator.podLabels", "webhook.podLabels", "metrics.labels", "metrics.dashboardLabels")
+"""The values that are labels."""
 Object = dict[str, Any]
 Texts = dict[str, str]
+
+
+def _probe(path: str, period: int) -> Object:
+    return {"httpGet": {"path": path, "port": "http"}, "periodSeconds": period, "timeoutSeconds": 5}
 
 
 class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """The image that the operator and the admission server run."""
 
     registry: Annotated[
-        str, Meta(description="Registry, with a path where it has one: registry.example/team.", pattern=_or_empty(_REGISTRY))
+        str, Meta(description="The registry, with an optional path: registry.example/team.", pattern=_allow_empty(_REGISTRY))
     ] = ""
-    name: Annotated[str, Meta(description="The repository in it.", pattern=_PART)] = "transom"
-    tag: Annotated[str, Meta(description="The version.", pattern=_or_empty(_TAG))] = msgspec.field(
+    name: Annotated[str, Meta(description="The repository in the registry.", pattern=_PART)] = "transom"
+    tag: Annotated[str, Meta(description="The tag: the version of Transom.", pattern=_allow_empty(_TAG))] = msgspec.field(
         default_factory=lambda: __version__
     )
-    digest: Annotated[str, Meta(description="sha256:…; it decides where it is given.", pattern=_or_empty(_DIGEST))] = ""
+    digest: Annotated[
+        str, Meta(description="The digest, sha256:…. It takes precedence over the tag.", pattern=_allow_empty(_DIGEST))
+    ] = ""
     pull_policy: Annotated[
         Literal["", "Always", "IfNotPresent", "Never"],
-        Meta(description="Empty: as the cluster decides, Always for `latest` and IfNotPresent else."),
+        Meta(description="If empty, the cluster decides: Always for `latest`, IfNotPresent otherwise."),
     ] = ""
+
+
+class GlobalValues(msgspec.Struct, frozen=True, rename="camel"):
+    """The values that a parent chart shares with all its charts. Transom reads these two and ignores those of other charts."""
+
+    image_registry: Annotated[
+        str, Meta(description="The registry of the image if `image.registry` is empty.", pattern=_allow_empty(_REGISTRY))
+    ] = ""
+    image_pull_secrets: Annotated[
+        list[str | Texts], Meta(description="Secrets for the registry, in addition to `imagePullSecrets`: names, or - name: …")
+    ] = []
 
 
 class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """What a container asks for, and has at most: quantities of Kubernetes."""
 
-    requests: dict[str, str | int | float] = {}
-    limits: dict[str, str | int | float] = {}
+    requests: Annotated[dict[str, str | int | float], Meta(description="The resource requests of the container.")] = {}
+    limits: Annotated[dict[str, str | int | float], Meta(description="The resource limits of the container.")] = {}
+
+
+class ServiceAccount(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The ServiceAccount of the pods."""
+
+    create: Annotated[bool, Meta(description="Create the ServiceAccount. If false, it must exist.")] = True
+    name: Annotated[
+        str, Meta(description="The name of the ServiceAccount, which roles and policies refer to.", pattern=_ACCOUNT)
+    ] = "transom"
+    annotations: Annotated[Texts, Meta(description="Annotations of the ServiceAccount.")] = {}
 
 
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """How the pods of a Deployment run."""
 
-    replicas: Annotated[int, Meta(description="One works, the others take over.", ge=0, le=100)] = 2
+    replicas: Annotated[
+        int, Meta(description="The number of replicas. One is active; another takes over if it fails.", ge=0, le=100)
+    ] = 2
+    annotations: Annotated[Texts, Meta(description="Annotations of the Deployment.")] = {}
+    pod_annotations: Annotated[Texts, Meta(description="Annotations of the pods.")] = {}
+    pod_labels: Annotated[Texts, Meta(description="Additional labels of the pods.")] = {}
+    service_account: ServiceAccount = ServiceAccount()
+    pod_disruption_budget: Annotated[
+        bool, Meta(description="Create a PodDisruptionBudget that permits one unavailable pod.")
+    ] = True
     resources: Resources = Resources()
-    node_selector: Annotated[Texts, Meta(description="Labels of the nodes that pods may run on.")] = msgspec.field(
+    node_selector: Annotated[Texts, Meta(description="The labels of nodes that the pods may run on.")] = msgspec.field(
         default_factory=lambda: {"kubernetes.io/os": "linux"}
     )
-    tolerations: Annotated[list[Object], Meta(description="As in a pod.")] = []
-    priority_class_name: Annotated[str, Meta(description="Empty: none.")] = ""
+    tolerations: Annotated[list[Object], Meta(description="Tolerations, as in a pod.")] = []
+    affinity: Annotated[Object, Meta(description="Affinity, as in a pod.")] = {}
+    topology_spread_constraints: Annotated[
+        list[Object], Meta(description="Topology spread constraints, as in a pod. If empty, the pods prefer different nodes.")
+    ] = []
+    priority_class_name: Annotated[str, Meta(description="The PriorityClass. If empty, none.")] = ""
+    pod_security_context: Annotated[Object, Meta(description="The security context of the pods.")] = msgspec.field(
+        default_factory=lambda: {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    )
+    security_context: Annotated[Object, Meta(description="The security context of the containers.")] = msgspec.field(
+        # no runAsUser: OpenShift gives each namespace its own users, and elsewhere the image names one that is not root
+        default_factory=lambda: {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "privileged": False,
+            "readOnlyRootFilesystem": True,
+        }
+    )
+    liveness_probe: Annotated[Object, Meta(description="The liveness probe, as in a container.")] = msgspec.field(
+        default_factory=lambda: _probe("/healthz", 20)
+    )
+    readiness_probe: Annotated[Object, Meta(description="The readiness probe, as in a container.")] = msgspec.field(
+        default_factory=lambda: _probe("/readyz", 5)
+    )
+    startup_probe: Annotated[Object, Meta(description="The startup probe, as in a container.")] = msgspec.field(
+        default_factory=lambda: _probe("/healthz", 2) | {"failureThreshold": 30}
+    )
+    extra_volumes: Annotated[list[Object], Meta(description="Additional volumes, as in a pod.")] = []
+    extra_volume_mounts: Annotated[list[Object], Meta(description="Additional volume mounts of Transom's container.")] = []
+    extra_containers: Annotated[list[Object], Meta(description="Additional containers, as in a pod.")] = []
+    extra_init_containers: Annotated[list[Object], Meta(description="Additional init containers, as in a pod.")] = []
     arguments: Annotated[
         list[Annotated[str, Meta(pattern="^--[a-z]")]],
-        Meta(description="Further options, each with its value: --check-interval=1h."),
+        Meta(description="Additional options, each with its value: --check-interval=1h."),
     ] = []
-    environment: Annotated[list[Object], Meta(description="Further variables, as in a container: name, value.")] = []
+    environment: Annotated[
+        list[Object], Meta(description="Additional environment variables, as in a container: name, value.")
+    ] = []
 
 
 class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -74,36 +154,62 @@ class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
 
     image: Annotated[
         str,
-        Meta(description="An image that has it, mounted as a volume: Kubernetes 1.35.", pattern=_or_empty(REFERENCE)),
+        Meta(
+            description="An image with the payload, mounted as a volume. Requires Kubernetes 1.35.",
+            pattern=_allow_empty(REFERENCE),
+        ),
     ] = ""
     copied: Annotated[
         bool,
-        Meta(description="Have an init container copy it out of the image, on older ones; it is made upon Transom's own."),
+        Meta(
+            description="Copy the payload from the image with an init container: Kubernetes before 1.35."
+            " The image must be based on Transom's."
+        ),
     ] = False
     kubeadm: Annotated[
         str,
         Meta(
-            description="A version of Kubernetes, v1.36.3: each pod fetches kubeadm's shipped payload, through the proxy.",
-            pattern=_or_empty(r"^v1\.[0-9]+\.[0-9]+$"),
+            description="A Kubernetes version, such as v1.36.3. Each pod downloads kubeadm's payload through the proxy.",
+            pattern=_allow_empty(r"^v1\.[0-9]+\.[0-9]+$"),
         ),
     ] = ""
-    cni: Annotated[Literal["calico", "flannel", "none"], Meta(description="Of `kubeadm`.")] = "calico"
+    cni: Annotated[Literal["calico", "flannel", "none"], Meta(description="The network plugin of the `kubeadm` payload.")] = (
+        "calico"
+    )
     volume: Annotated[
-        Object, Meta(description="A volume that has it, as in a pod: persistentVolumeClaim: {claimName: …}.")
+        Object, Meta(description="A volume with the payload, as in a pod: persistentVolumeClaim: {claimName: …}.")
     ] = {}
 
 
 class AdmissionServer(Workload, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """How the admission server's pods run, and what holds for others' pods while none answers."""
+    """How the admission server's pods run, and the failure policy."""
 
-    always: Annotated[bool, Meta(description="Also where the controller `pods` does not run.")] = False
+    replicas: Annotated[int, Meta(description="The number of replicas. All of them serve requests.", ge=0, le=100)] = 2
+    always: Annotated[bool, Meta(description="Run the admission server even if the controller `pods` does not run.")] = False
     failure_policy: Annotated[
         Literal["Ignore", "Fail"],
-        Meta(description="Whether pods start as they are, or do not start, while no replica answers."),
+        Meta(description="Whether pods start without the settings (Ignore) or do not start (Fail) while no replica answers."),
     ] = "Ignore"
+    timeout_seconds: Annotated[int, Meta(description="How many seconds the API server waits for an answer.", ge=1, le=30)] = 5
+    port: Annotated[
+        int,
+        Meta(
+            description="The port of the pods. Private GKE clusters permit only 443 and 10250 from the API server.",
+            ge=1024,
+            le=65535,
+        ),
+    ] = 9443
+    metrics_port: Annotated[int, Meta(description="The port of metrics and probes.", ge=1024, le=65535)] = 8080
+    host_network: Annotated[
+        bool,
+        Meta(
+            description="Run the pods in the network of their node, for an API server that cannot reach pods, such as EKS with"
+            " another network plugin. Requires `podSecurity` to be privileged or empty."
+        ),
+    ] = False
     issuer: Annotated[
         Texts,
-        Meta(description="An issuer of cert-manager, as in a Certificate: name, kind, group. Empty: certificates of its own."),
+        Meta(description="An issuer of cert-manager, as in a Certificate: name, kind, group. If empty, Transom creates one."),
     ] = {}
 
 
@@ -111,45 +217,87 @@ class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     """Who reads the metrics, and how."""
 
     proxy: Annotated[
-        str, Meta(description="An image of kube-rbac-proxy, put before them: TLS and who may.", pattern=_or_empty(REFERENCE))
+        str,
+        Meta(
+            description="An image of kube-rbac-proxy, which adds TLS and authorization to the metrics.",
+            pattern=_allow_empty(REFERENCE),
+        ),
     ] = ""
-    service_monitor: Annotated[
-        bool, Meta(description="ServiceMonitors for the Prometheus operator, which has to be there.")
+    service_monitor: Annotated[bool, Meta(description="Create ServiceMonitors. Requires the Prometheus operator.")] = False
+    alerts: Annotated[
+        bool, Meta(description="Create a PrometheusRule with the alerts of docs/metrics.md. Requires the Prometheus operator.")
     ] = False
-    alerts: Annotated[bool, Meta(description="A PrometheusRule with the alerts of docs/metrics.md for it.")] = False
+    labels: Annotated[
+        Texts,
+        Meta(
+            description="Labels of the ServiceMonitors and the PrometheusRule. kube-prometheus-stack selects"
+            " `release: NAME` with the name of its release.",
+        ),
+    ] = {}
+    annotations: Annotated[Texts, Meta(description="Annotations of the ServiceMonitors and the PrometheusRule.")] = {}
+    namespace: Annotated[
+        str,
+        Meta(
+            description="The namespace of the ServiceMonitors, the PrometheusRule and the dashboard. If empty, Transom's.",
+            pattern=_allow_empty(_ACCOUNT),
+        ),
+    ] = ""
+    interval: Annotated[
+        str,
+        Meta(description="The scrape interval, such as 30s. If empty, that of Prometheus.", pattern=r"^([0-9]+(ms|[smh]))*$"),
+    ] = ""
+    runbook_url: Annotated[
+        str,
+        Meta(
+            description="The address of the runbooks, such as https://docs.example/transom/runbooks, for the annotation"
+            " `runbook_url` of the alerts. If empty, none.",
+            pattern=r"^$|^https?://[^\s\"]+[^\s\"/]$",
+        ),
+    ] = ""
+    dashboard: Annotated[bool, Meta(description="Create a ConfigMap with the Grafana dashboard, for Grafana's sidecar.")] = (
+        False
+    )
+    dashboard_labels: Annotated[Texts, Meta(description="Labels of that ConfigMap, which the sidecar selects.")] = (
+        msgspec.field(default_factory=lambda: {"grafana_dashboard": "1"})
+    )
+    dashboard_annotations: Annotated[Texts, Meta(description="Annotations of that ConfigMap, such as the folder.")] = {}
 
 
 class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Everything that an install of Transom can be told. What is left out is as the default says."""
+    """All values of an installation of Transom. Omitted values have their defaults."""
 
+    shared: GlobalValues = msgspec.field(name="global", default=GlobalValues())
+    enabled: Annotated[
+        bool, Meta(description="For the `condition` of a parent chart, which installs Transom only if true.")
+    ] = True
     image: Image = Image()
     image_pull_secrets: Annotated[
-        list[Texts], Meta(description="Secrets of Transom's namespace for its registry, as in a pod: - name: …")
+        list[Texts], Meta(description="Secrets for the registry, in Transom's namespace, as in a pod: - name: …")
     ] = []
     controllers: Annotated[
         list[str],
         Meta(
-            description="Which run, and so have rights: egress, windows, fleet, pods, or what these stand for.",
+            description="The controllers that run and get rights: egress, windows, fleet, pods, or members of these.",
             min_length=1,
         ),
     ] = msgspec.field(default_factory=lambda: ["egress", "windows", "pods"])
-    openshift: Annotated[bool, Meta(description="Also the roles in OpenShift's own namespaces, and the metrics of hosts.")] = (
-        False
-    )
-    require_host_keys: Annotated[bool, Meta(description="The operator connects to no host whose key is not known.")] = False
+    openshift: Annotated[bool, Meta(description="Create roles in OpenShift's namespaces, and the metrics of hosts.")] = False
+    require_host_keys: Annotated[bool, Meta(description="Refuse to connect to hosts whose key is unknown.")] = False
     definitions: Annotated[
-        bool, Meta(description="Also the definitions of EgressProxy and WindowsInstance. `helm uninstall` leaves them.")
+        bool, Meta(description="Create the CRDs EgressProxy and WindowsInstance. `helm uninstall` keeps them.")
     ] = True
     pod_security: Annotated[
         Literal["restricted", "baseline", "privileged", ""],
-        Meta(
-            description="The level that the labels of Transom's Namespace ask for; empty: none. The chart makes no Namespace."
-        ),
+        Meta(description="The Pod Security level of Transom's Namespace. If empty, none. The chart creates no Namespace."),
     ] = "restricted"
-    network_policy: Annotated[bool, Meta(description="NetworkPolicies: who reaches Transom's pods.")] = True
-    admission_policies: Annotated[bool, Meta(description="ValidatingAdmissionPolicies that bind Transom: Kubernetes 1.30.")] = (
-        True
-    )
+    network_policy: Annotated[bool, Meta(description="Create NetworkPolicies that restrict access to Transom's pods.")] = True
+    admission_policies: Annotated[
+        bool, Meta(description="Create ValidatingAdmissionPolicies that restrict Transom. Requires Kubernetes 1.30.")
+    ] = True
+    aggregated_roles: Annotated[bool, Meta(description="Add Transom's kinds to the ClusterRoles view, edit and admin.")] = True
+    common_labels: Annotated[Texts, Meta(description="Additional labels of all objects and pods.")] = {}
+    common_annotations: Annotated[Texts, Meta(description="Annotations of all objects.")] = {}
+    extra_objects: Annotated[list[Object], Meta(description="Additional objects to create, as manifests.")] = []
     payload: Payload = Payload()
     metrics: Metrics = Metrics()
     operator: Workload = msgspec.field(
@@ -159,7 +307,9 @@ class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
     )
     webhook: AdmissionServer = msgspec.field(
         default_factory=lambda: AdmissionServer(
-            resources=Resources({"cpu": "50m", "memory": "64Mi"}, {"memory": "192Mi"}), priority_class_name="transom-webhook"
+            resources=Resources({"cpu": "50m", "memory": "64Mi"}, {"memory": "192Mi"}),
+            priority_class_name="transom-webhook",
+            service_account=ServiceAccount(name="transom-webhook"),
         )
     )
 
@@ -169,47 +319,61 @@ class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
         if len(ways) > 1:
             raise ValueError(f"`payload` has {' and '.join(ways)}: give one of them")
         if self.payload.copied and not self.payload.image:
-            raise ValueError("`payload` is to be copied, and has no image: name it")
+            raise ValueError("`payload.copied` requires `payload.image`: set it")
+        if not self.enabled:
+            raise ValueError("`enabled` is for the `condition` of a parent chart: it must be true here")
+        if self.webhook.host_network and self.pod_security not in ("privileged", ""):
+            raise ValueError("`webhook.hostNetwork` requires `podSecurity` to be privileged or empty: set it")
+        if self.webhook.port == self.webhook.metrics_port:
+            raise ValueError("`webhook.port` and `webhook.metricsPort` must differ")
+        if self.operator.service_account.name == self.webhook.service_account.name:
+            raise ValueError("`operator.serviceAccount.name` and `webhook.serviceAccount.name` must differ")
+        for place in LABELS:
+            labels: Any = self
+            for name in place.split("."):
+                labels = getattr(labels, re.sub("[A-Z]", lambda item: f"_{item[0].lower()}", name))
+            if reserved := sorted(set(labels) & set(RESERVED)):
+                raise ValueError(f"`{place}`: Transom sets label {reserved[0]} itself: remove it")
 
 
 class ValuesInvalid(Exception):
     """Values that cannot be: the message names the field, with `$` for the whole."""
 
 
-def read(given: Any) -> Values:
-    """What somebody gave, as YAML has it, over the defaults: mappings are merged, and null takes a default away, as Helm does.
+def read(overrides: Any) -> Values:
+    """Return the given YAML data merged over the defaults. As in Helm, null removes a default.
 
     Raises:
         ValuesInvalid: a field that there is not, or a value that it does not take.
     """
     try:
-        return msgspec.convert(_over(plain(Values()), given), Values)
+        return msgspec.convert(_merge_over(to_json_data(Values()), overrides), Values)
     except msgspec.ValidationError as error:
         raise ValuesInvalid(str(error)) from None
 
 
-def plain(values: Values) -> dict[str, Any]:
+def to_json_data(values: Values) -> dict[str, Any]:
     """Values as JSON data, every field there."""
     data: dict[str, Any] = msgspec.to_builtins(values)
     return data
 
 
-def _over(default: Any, given: Any) -> Any:
-    if not isinstance(default, Mapping) or not isinstance(given, Mapping):
-        return given
-    merged = {**default, **{name: _over(default.get(name), value) for name, value in given.items()}}
+def _merge_over(default: Any, overrides: Any) -> Any:
+    if not isinstance(default, Mapping) or not isinstance(overrides, Mapping):
+        return overrides
+    merged = {**default, **{name: _merge_over(default.get(name), value) for name, value in overrides.items()}}
     return {name: value for name, value in merged.items() if value is not None}
 
 
-def schema() -> dict[str, Any]:
-    """The JSON Schema of the values. A chart that holds this one gives it `global`, which says nothing here."""
+def build_schema() -> dict[str, Any]:
+    """Build the JSON Schema of the values. It allows `global`, which parent charts add and which has no effect."""
     _, definitions = msgspec.json.schema_components([Values], ref_template="#/$defs/{name}")
     root = definitions.pop("Values")
     ways: dict[str, dict[str, int]] = {"image": {"minLength": 1}, "volume": {"minProperties": 1}, "kubeadm": {"minLength": 1}}
     two = [{"properties": {a: ways[a], b: ways[b]}, "required": [a, b]} for a, b in combinations(ways, 2)]
     nothing = {"properties": {"image": {"maxLength": 0}, "copied": {"const": True}}, "required": ["image", "copied"]}
     definitions["Payload"]["not"] = {"anyOf": [*two, nothing]}
-    root["properties"] = {**root["properties"], "global": {"type": "object"}}
+    definitions["GlobalValues"]["description"] = GlobalValues.__doc__
     names = list(dict.fromkeys([*CONTROLLERS, *GRANTS]))
     root["properties"]["controllers"] = {**root["properties"]["controllers"], "items": {"enum": names}}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}

@@ -1,76 +1,76 @@
-"""What is promised, each by a share of the metrics: PromQL, with `{range}` for the time over which it is judged."""
+"""The service level objectives, each a ratio of metrics: PromQL, with `{range}` for its time range."""
 
 from typing import Final
 
 import msgspec
 
-from transom.monitoring import API_REQUESTS, DELAY, HOSTS, LATENCY, LEADER, PASSES, REVIEWS
+from transom.monitoring.metric_definitions import API_REQUESTS, DELAY, HOSTS, LATENCY, LEADER, PASSES, REVIEWS
 
 
 class Objective(msgspec.Struct, frozen=True):
-    """A service level: `indicator` gives the share of what was good, from 0 to 1, which is to be `target` over 30 days."""
+    """A service level objective: over 30 days, `indicator`, the share of good events from 0 to 1, must be at least `target`."""
 
     name: str
     meaning: str
     indicator: str
     target: float
 
-    def over(self, span: str) -> str:
-        """The indicator over a span of time, as PromQL writes one: `30d`."""
+    def build_query(self, span: str) -> str:
+        """Build the PromQL query of the indicator over a span of time such as `30d`."""
         return self.indicator.replace("{range}", span)
 
 
-def _share(name: str, selector: str, of: str = "") -> str:
-    """The rate of the series that a selector has, in the rate of `of`, or of all."""
+def _build_share(name: str, selector: str, of: str = "") -> str:
+    """Build the rate of a selector's series divided by the rate of `of`, or of all."""
     return f"sum(rate({name}{{{selector}}}[{{range}}])) / sum(rate({of or name}[{{range}}]))"
 
 
-_FAILED: Final = _share(f"{PASSES.name}_count", 'result="failed"')
-_REFUSED: Final = _share(API_REQUESTS.exposed, 'code=~"none|5.."')
+_FAILED: Final = _build_share(f"{PASSES.name}_count", 'result="failed"')
+_REFUSED: Final = _build_share(API_REQUESTS.exposed, 'code=~"none|5.."')
 
 
 OBJECTIVES: Final[tuple[Objective, ...]] = (
     Objective(
         "edit to host",
-        "A host has other settings 15 minutes after they hold",
-        _share(f"{DELAY.name}_bucket", 'le="900.0"', f"{DELAY.name}_count"),
+        "A host has new settings within 15 minutes",
+        _build_share(f"{DELAY.name}_bucket", 'le="900.0"', f"{DELAY.name}_count"),
         0.95,
     ),
     Objective(
         "passes",
-        "A pass on a host does not fail",
+        "A pass on a host succeeds",
         f"1 - {_FAILED}",
         0.99,
     ),
     Objective(
         "configured hosts",
-        "A host is configured, at any moment",
+        "A host is configured",
         f'sum(avg_over_time({HOSTS.name}{{condition="Configured",status="True"}}[{{range}}]))'
         f' / sum(avg_over_time({HOSTS.name}{{condition="Configured"}}[{{range}}]))',
         0.99,
     ),
     Objective(
         "leader",
-        "One operator works, at any moment",
+        "One operator is the leader",
         f"avg_over_time(max({LEADER.name})[{{range}}:])",
         0.999,
     ),
     Objective(
         "API server",
-        "A request of the operator is answered, and by no error of the server",
+        "The API server answers a request of the operator without a server error",
         f"1 - {_REFUSED}",
         0.99,
     ),
     Objective(
         "admission",
-        "A review is answered",
-        _share(REVIEWS.exposed, 'code="200"'),
+        "The admission server answers a review",
+        _build_share(REVIEWS.exposed, 'code="200"'),
         0.999,
     ),
     Objective(
         "admission latency",
-        "A review is answered within 100 ms",
-        _share(f"{LATENCY.name}_bucket", 'le="0.1"', f"{LATENCY.name}_count"),
+        "The admission server answers a review within 100 ms",
+        _build_share(f"{LATENCY.name}_bucket", 'le="0.1"', f"{LATENCY.name}_count"),
         0.99,
     ),
 )

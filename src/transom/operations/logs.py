@@ -10,9 +10,13 @@ from typing import Any, Final, Literal, TextIO
 import structlog
 from structlog.typing import ExcInfo
 
-from transom.shown import shown
+from transom import __version__
+from transom.common.escaping import escape
+from transom.common.revision import read_revision
 
 LogFormat = Literal["json", "console"]
+MAX_TEXT: Final = 16 << 10
+"""Characters of each field of a line, a traceback included: what others send may be part of it."""
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -29,9 +33,10 @@ def configure(form: LogFormat, level: str, *, lasting: bool = True) -> None:
         # no local variables in it: they may be secrets
         shared.append(structlog.processors.format_exc_info)
         renderer = structlog.processors.JSONRenderer()
+        shared.append(_shorten_fields)
     else:
-        shared.append(_for_people)
-        renderer = structlog.dev.ConsoleRenderer(colors=colours(), exception_formatter=_traceback)
+        shared += [_shorten_fields, _sanitize]
+        renderer = structlog.dev.ConsoleRenderer(colors=should_use_colours(), exception_formatter=_write_traceback)
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(number),
@@ -46,17 +51,42 @@ def configure(form: LogFormat, level: str, *, lasting: bool = True) -> None:
     root.setLevel(max(number, logging.WARNING))
 
 
-def _for_people(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Texts as they are shown on a terminal; what is no text is written by its repr, which has no control characters."""
-    return {shown(name): shown(value) if isinstance(value, str) else value for name, value in event.items()}
+def log_start() -> None:
+    """Log which version of the program has started."""
+    structlog.get_logger("transom").info("process started", version=__version__, revision=read_revision() or "unknown")
 
 
-def _traceback(out: TextIO, error: ExcInfo) -> None:
+def shorten(text: str) -> str:
+    """Shorten a string above MAX_TEXT to its beginning and its end."""
+    if len(text) <= MAX_TEXT:
+        return text
+    return f"{text[: MAX_TEXT // 2]} … {text[-MAX_TEXT // 2 :]}"
+
+
+def _shorten_fields(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {shorten(name): _shorten_value(value) for name, value in event.items()}
+
+
+def _shorten_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return shorten(value)
+    if isinstance(value, list | tuple | dict | set | frozenset | bytes):
+        text = repr(value)
+        return value if len(text) <= MAX_TEXT else shorten(text)
+    return value
+
+
+def _sanitize(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Escape the strings of an event for a terminal; other values are written by their repr, without control characters."""
+    return {escape(name): escape(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _write_traceback(out: TextIO, error: ExcInfo) -> None:
     lines = StringIO()
     structlog.dev.plain_traceback(lines, error)
-    out.write(shown(lines.getvalue(), keep="\n"))
+    out.write(shorten(escape(lines.getvalue(), keep="\n")))
 
 
-def colours() -> bool:
+def should_use_colours() -> bool:
     """On a terminal, and never with NO_COLOR (no-color.org: present and not empty)."""
     return sys.stderr.isatty() and not os.environ.get("NO_COLOR")

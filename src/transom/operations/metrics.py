@@ -10,15 +10,16 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from transom import monitoring
-from transom.controllers.instance.status import TYPES
+from transom.common.timestamps import parse_timestamp
+from transom.controllers.instance_state.status import TYPES
 from transom.controllers.operator import Operator
 from transom.controllers.runtime.cached import CachedInstance
-from transom.controllers.runtime.conditions import moment
-from transom.hosts.passes import PassResult
+from transom.hosts.passes.base_pass import PassResult
+from transom.http_server.process_metrics import add_process_metrics
 from transom.kube.store import ObjectKey
-from transom.monitoring import Metric
-from transom.reasons import REASONS
+from transom.monitoring import metric_definitions
+from transom.monitoring.metric_definitions import Metric
+from transom.reasons.reason_table import REASONS
 
 _CONDITIONS_OF_SETTINGS: Final = (
     "Ready",
@@ -32,67 +33,77 @@ _CONDITIONS_OF_SETTINGS: Final = (
     "Conflict",
     "MachinesOutdated",
     "MachineNetworkMissing",
+    "MachinesNotSupported",
     "RolloutHalted",
     "Propagated",
+    "RightsMissing",
 )
 _STATUSES: Final = ("True", "False", "Unknown")
 _OTHER: Final = "Other"
-"""Stands for a reason that is not Transom's: somebody else wrote the status."""
+"""The label for a reason that is not Transom's: another program wrote the status."""
 
 
 class OperatorMetrics:
-    """The metrics of one operator: what passes say of themselves, and what is read when somebody asks."""
+    """The metrics of one operator: what passes report, and values that are read at each scrape."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         # when a series was made is a second one for each, which nobody asks for
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
+        add_process_metrics(self.registry)
         self._now = now
         self._passes = Histogram(
-            monitoring.PASSES.name,
-            monitoring.PASSES.help,
-            monitoring.PASSES.labels,
-            buckets=monitoring.PASSES.buckets,
+            metric_definitions.PASSES.name,
+            metric_definitions.PASSES.help,
+            metric_definitions.PASSES.labels,
+            buckets=metric_definitions.PASSES.buckets,
             registry=self.registry,
         )
         for result in ("unchanged", "changed", "failed"):
             self._passes.labels(result)
-        self._channels = Counter(monitoring.CHANNELS.name, monitoring.CHANNELS.help, registry=self.registry)
-        self._last = Gauge(monitoring.LAST_PASS.name, monitoring.LAST_PASS.help, registry=self.registry)
+        self._channels = Counter(metric_definitions.CHANNELS.name, metric_definitions.CHANNELS.help, registry=self.registry)
+        self._last = Gauge(metric_definitions.LAST_PASS.name, metric_definitions.LAST_PASS.help, registry=self.registry)
         self._delay = Histogram(
-            monitoring.DELAY.name, monitoring.DELAY.help, buckets=monitoring.DELAY.buckets, registry=self.registry
+            metric_definitions.DELAY.name,
+            metric_definitions.DELAY.help,
+            buckets=metric_definitions.DELAY.buckets,
+            registry=self.registry,
         )
         self._had: dict[ObjectKey, str] = {}
         """The settings that a host had when it was last Ready."""
 
-    def observe(self, found: PassResult) -> None:
+    def observe(self, result: PassResult) -> None:
         """Count a pass."""
-        self._passes.labels(found.result).observe(found.seconds)
-        self._channels.inc(found.channels)
+        self._passes.labels(result.result).observe(result.seconds)
+        self._channels.inc(result.channels)
         self._last.set_to_current_time()
 
     def follow(self, operator: Operator) -> None:
         """Read this operator's queues, settings and hosts at each scrape, and hear how long hosts wait for their settings."""
         self.registry.register(_StateCollector(operator))
-        operator.informers.windows_instances.subscribe(
-            lambda key, before, after: self._host_changed(key, before, after, told=operator.working)
+        operator.on_assembled(
+            lambda: operator.informers.windows_instances.subscribe(
+                lambda key, before, after: self._on_host_change(key, before, after, is_reported=operator.working)
+            )
         )
 
-    def text(self) -> bytes:
+    def render(self) -> bytes:
         """All of them in the exposition format 0.0.4."""
         return generate_latest(self.registry)
 
-    def _host_changed(self, key: ObjectKey, before: CachedInstance | None, after: CachedInstance | None, *, told: bool) -> None:
-        """A host that has come to other settings was not Ready from when they were valid: the status says since when."""
+    def _on_host_change(
+        self, key: ObjectKey, before: CachedInstance | None, after: CachedInstance | None, *, is_reported: bool
+    ) -> None:
+        """Record when a host became Ready with new settings: until then its status has the time of the change."""
         settings = after.live.settings if after is not None else ""
         if after is None or not settings:
             self._had.pop(key, None)
             return
-        if after.live.condition("Ready").status != "True":
+        if after.live.get_condition("Ready").status != "True":
             return
-        waited = before.live.condition("Ready") if before is not None else None
-        since = moment(waited.last_transition_time) if waited is not None and waited.status == "False" else None
-        if told and since is not None and self._had.get(key, settings) != settings:
+        waited = before.live.get_condition("Ready") if before is not None else None
+        since = parse_timestamp(waited.last_transition_time) if waited is not None and waited.status == "False" else None
+        if is_reported and since is not None and self._had.get(key, settings) != settings:
             self._delay.observe(max(0.0, (self._now() - since).total_seconds()))
         self._had[key] = settings
 
@@ -111,69 +122,83 @@ class _StateCollector(Collector):
         """All of it."""
         operator = self._operator
         queues = {name: controller.queue for name, controller in operator.controllers.items()}
-        yield _family(monitoring.QUEUE_DEPTH, {(name,): len(queue) for name, queue in queues.items()})
-        yield _family(monitoring.QUEUE_WORKING, {(name,): queue.working for name, queue in queues.items()})
-        yield _family(monitoring.QUEUE_FAILING, {(name,): queue.failing for name, queue in queues.items()})
-        yield _family(monitoring.LEADER, {(): operator.working})
-        yield _family(monitoring.CHECK_INTERVAL, {(): operator.check_interval})
-        yield _family(monitoring.SETTINGS_VALID, {(): operator.settings.valid})
-        yield _hosts(operator)
-        yield _unconfigured(operator)
-        yield _egress_proxies(operator)
+        yield _build_family(metric_definitions.QUEUE_DEPTH, {(name,): len(queue) for name, queue in queues.items()})
+        yield _build_family(metric_definitions.QUEUE_WORKING, {(name,): queue.working for name, queue in queues.items()})
+        yield _build_family(metric_definitions.QUEUE_FAILING, {(name,): queue.failing for name, queue in queues.items()})
+        yield _build_family(metric_definitions.LEADER, {(): operator.working})
+        yield _build_family(metric_definitions.CHECK_INTERVAL, {(): operator.check_interval})
+        yield _build_family(metric_definitions.SETTINGS_VALID, {(): operator.settings.valid})
+        yield _count_hosts(operator)
+        yield _measure_unconfigured(operator)
+        yield _count_egress_proxies(operator)
+        yield _build_family(metric_definitions.PODS_REFUSED, {(): _are_pods_refused(operator)})
         own = operator.settings.own
-        yield _family(monitoring.TRUST_EXPIRY, {(one.sha256,): one.not_after.timestamp() for one in (own.trust if own else ())})
-        yield _malformed(operator)
-        yield _family(monitoring.EVENTS_DROPPED, {(): operator.dropped_events})
-        yield _family(monitoring.API_REQUESTS, {(code,): count for code, count in operator.answers.items()})
+        yield _build_family(
+            metric_definitions.TRUST_EXPIRY, {(item.sha256,): item.not_after.timestamp() for item in (own.trust if own else ())}
+        )
+        yield _count_malformed(operator)
+        yield _build_family(metric_definitions.EVENTS_DROPPED, {(): operator.dropped_events})
+        yield _build_family(
+            metric_definitions.API_REQUESTS, {(code,): count for code, count in operator.response_counts.items()}
+        )
         lists, watches = dict.fromkeys(operator.informers.kinds, 0), dict.fromkeys(operator.informers.kinds, 0)
         for kind, reflector in zip(operator.informers.kinds, operator.informers.reflectors, strict=True):
             lists[kind] += reflector.lists
             watches[kind] += reflector.watches
-        yield _family(monitoring.API_LISTS, {(kind,): count for kind, count in lists.items()})
-        yield _family(monitoring.API_WATCHES, {(kind,): count for kind, count in watches.items()})
+        yield _build_family(metric_definitions.API_LISTS, {(kind,): count for kind, count in lists.items()})
+        yield _build_family(metric_definitions.API_WATCHES, {(kind,): count for kind, count in watches.items()})
 
 
-def _family(one: Metric, values: Mapping[Any, float]) -> Family:
+def _build_family(metric: Metric, values: Mapping[Any, float]) -> Family:
     """`values` by the values of the labels, in the order of `one.labels`."""
-    kind = CounterMetricFamily if one.kind == "counter" else GaugeMetricFamily
-    family = kind(one.name, one.help, labels=one.labels)
+    kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    family = kind(metric.name, metric.help, labels=metric.labels)
     for labels, value in values.items():
         family.add_metric(labels, float(value))
     return family
 
 
-def _malformed(operator: Operator) -> Family:
+def _count_malformed(operator: Operator) -> Family:
     counts = dict.fromkeys(operator.informers.kinds, 0)
-    for kind, _ in operator.informers.malformed():
+    for kind, _ in operator.informers.iter_malformed():
         counts[kind] += 1
-    return _family(monitoring.MALFORMED, {(kind,): count for kind, count in counts.items()})
+    return _build_family(metric_definitions.MALFORMED, {(kind,): count for kind, count in counts.items()})
 
 
-def _hosts(operator: Operator) -> Family:
+def _count_hosts(operator: Operator) -> Family:
     counts = {(type_, status): 0 for type_ in TYPES for status in _STATUSES}
-    for cached in operator.informers.windows_instances.snapshot():
-        conditions = {one.type: one.status for one in cached.live.conditions}
+    for cached in operator.informers.windows_instances.take_snapshot():
+        conditions = {condition.type: condition.status for condition in cached.live.conditions}
         for type_ in TYPES:
             status = conditions.get(type_)
             counts[type_, status if status in _STATUSES else "Unknown"] += 1
-    return _family(monitoring.HOSTS, counts)
+    return _build_family(metric_definitions.HOSTS, counts)
 
 
-def _unconfigured(operator: Operator) -> Family:
+def _measure_unconfigured(operator: Operator) -> Family:
     counts = dict.fromkeys((("KeyMissing",), ("KeyInvalid",), ("Unreachable",)), 0)
-    for cached in operator.informers.windows_instances.snapshot():
-        configured = cached.live.condition("Configured")
+    for cached in operator.informers.windows_instances.take_snapshot():
+        configured = cached.live.get_condition("Configured")
         if configured.status == "False":
             reason = configured.reason if configured.reason in REASONS else _OTHER
             counts[(reason,)] = counts.get((reason,), 0) + 1
-    return _family(monitoring.UNCONFIGURED, counts)
+    return _build_family(metric_definitions.UNCONFIGURED, counts)
 
 
-def _egress_proxies(operator: Operator) -> Family:
+def _are_pods_refused(operator: Operator) -> bool:
+    statuses = (cached.value.get("status") or {} for cached in operator.informers.egress_proxies.take_snapshot())
+    return any(
+        (condition.get("type"), condition.get("reason")) == ("PodsInjected", "PodsRefused")
+        for status in statuses
+        for condition in status.get("conditions") or ()
+    )
+
+
+def _count_egress_proxies(operator: Operator) -> Family:
     counts = {(type_, status): 0 for type_ in _CONDITIONS_OF_SETTINGS for status in _STATUSES}
-    for cached in operator.informers.egress_proxies.snapshot():
-        for one in (cached.value.get("status") or {}).get("conditions") or ():
-            where = one.get("type"), one.get("status")
+    for cached in operator.informers.egress_proxies.take_snapshot():
+        for condition in (cached.value.get("status") or {}).get("conditions") or ():
+            where = condition.get("type"), condition.get("status")
             if where in counts:
                 counts[where] += 1
-    return _family(monitoring.EGRESS_PROXIES, counts)
+    return _build_family(metric_definitions.EGRESS_PROXIES, counts)

@@ -7,6 +7,11 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
+from transom.common.escaping import escape
+from transom.http_server.server import BoundedServer, ServerBounds
+
+BOUNDS: Final = ServerBounds(connections=64, idle=75.0)
+"""A kubelet and a few scrapers open some five connections. Prometheus scrapes once a minute at the most usual setting."""
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -17,7 +22,7 @@ class AddressInvalid(ValueError):
 class MetricsSource(Protocol):
     """What is scraped."""
 
-    def text(self) -> bytes:
+    def render(self) -> bytes:
         """All metrics in the exposition format 0.0.4."""
         ...
 
@@ -31,41 +36,49 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def is_loopback(remote: str | None) -> bool:
-    """Whether a request came from this machine, a pod, itself."""
+    """Return True if a request came from this machine or pod."""
     address = ip_address(remote or "::")
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (mapped or address).is_loopback
 
 
 @asynccontextmanager
-async def serving(
-    address: tuple[str, int], ready: Callable[[], bool], metrics: MetricsSource, *, local_metrics: bool = False
+async def serve(
+    address: tuple[str, int],
+    ready: Callable[[], bool],
+    metrics: MetricsSource,
+    *,
+    local_metrics: bool = False,
+    describe_unready: Callable[[], str] = lambda: "the cluster's objects have not all been read",
 ) -> AsyncIterator[int]:
     """Answer until the end of the block; gives the port. Raises OSError where the address cannot be had.
 
-    With `local_metrics` the metrics are for this machine's, a pod's, own loopback address: a proxy that asks who is there.
+    While it is not `ready`, /readyz answers with `describe_unready`.
+    With `local_metrics` the metrics are for this machine's, a pod's, own loopback address: a proxy that authenticates clients.
     """
 
-    async def healthz(_: web.Request) -> web.Response:
+    def get_health(_: web.BaseRequest) -> web.Response:
         return web.Response(text="ok\n")
 
-    async def readyz(_: web.Request) -> web.Response:
+    def get_readiness(_: web.BaseRequest) -> web.Response:
         if ready():
             return web.Response(text="ok\n")
-        return web.Response(status=503, text="the cluster's objects have not all been read\n")
+        return web.Response(status=503, text=f"{escape(describe_unready())}\n")
 
-    async def scrape(request: web.Request) -> web.Response:
+    def scrape(request: web.BaseRequest) -> web.Response:
         if local_metrics and not is_loopback(request.remote):
             return web.Response(status=403, text="metrics are behind the proxy of this pod\n")
-        return web.Response(body=metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=metrics.render(), headers={"Content-Type": CONTENT_TYPE})
 
-    app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", scrape)])
-    runner = web.AppRunner(app, access_log=None, handle_signals=False)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, *address)
-        await site.start()
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    paths = {"/healthz": get_health, "/readyz": get_readiness, "/metrics": scrape}
+
+    async def handle(request: web.BaseRequest) -> web.Response:
+        respond = paths.get(request.rel_url.raw_path)
+        if respond is None:
+            return web.Response(status=404, text=f"there are {', '.join(paths)}\n")
+        if request.method not in ("GET", "HEAD"):
+            return web.Response(status=405, text="GET and HEAD are answered\n", headers={"Allow": "GET, HEAD"})
+        return respond(request)
+
+    async with BoundedServer(handle, BOUNDS).serve(address) as port:
+        yield port

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, Status, StatusCode
 
-from transom.hosts.passes import PassResult
+from transom.hosts.passes.base_pass import PassResult
 from transom.kube.store import ObjectKey
 
 _ERROR: Final = "error.type"
@@ -35,8 +35,8 @@ class Traces:
         self._tracer = self._provider.get_tracer("transom")
 
     @contextmanager
-    def work(self, controller: str, key: ObjectKey) -> Iterator[None]:
-        """The span of a key that a controller works on."""
+    def record_work(self, controller: str, key: ObjectKey) -> Iterator[None]:
+        """Record the span of a key that a controller works on."""
         attributes = {"transom.controller": controller, "transom.namespace": key.namespace or "", "transom.name": key.name}
         with self._tracer.start_as_current_span(
             f"reconcile {controller}", attributes=attributes, record_exception=False, set_status_on_exception=False
@@ -44,21 +44,21 @@ class Traces:
             try:
                 yield
             except BaseException as error:
-                _failed(span, error)
+                _mark_failed(span, error)
                 raise
 
-    def observe(self, found: PassResult) -> None:
-        """The span of a pass that has just ended."""
+    def observe(self, result: PassResult) -> None:
+        """Record the span of a pass that just ended."""
         now = time.time_ns()
         attributes: dict[str, str | int] = {
-            "transom.pass.result": found.result,
-            "transom.pass.channels": found.channels,
-            "transom.pass.steps": len(found.plan.steps) if found.plan else 0,
-            "transom.pass.restarted": len(found.restarted),
+            "transom.pass.result": result.result,
+            "transom.pass.channels": result.channels,
+            "transom.pass.steps": len(result.plan.steps) if result.plan else 0,
+            "transom.pass.restarted": len(result.restarted),
         }
-        span = self._tracer.start_span("pass", attributes=attributes, start_time=now - int(found.seconds * 1e9))
-        if found.error is not None:
-            _failed(span, found.error)
+        span = self._tracer.start_span("pass", attributes=attributes, start_time=now - int(result.seconds * 1e9))
+        if result.error is not None:
+            _mark_failed(span, result.error)
         span.end(now)
 
     def close(self) -> None:
@@ -66,6 +66,6 @@ class Traces:
         self._provider.shutdown()
 
 
-def _failed(span: Span, error: BaseException) -> None:
+def _mark_failed(span: Span, error: BaseException) -> None:
     span.set_attribute(_ERROR, type(error).__name__)
     span.set_status(Status(StatusCode.ERROR))

@@ -1,10 +1,10 @@
-"""Which pods get the variables and the CAs, with the reason in words. Of several reasons the first is told."""
+"""Which pods get the variables and the CAs, with the reason in words. Of several reasons, the first is reported."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from transom.pods import MIRROR, Pod
-from transom.pods.environment import PodEgress, excluded
+from transom.pods.environment import PodEgress, explain_exclusion
+from transom.pods.pod_types import MIRROR, Pod
 
 INJECT_PROXY: Final = "transom.dev/inject-proxy"
 """Annotation of a pod: `false` or `override`."""
@@ -39,51 +39,51 @@ class PodDecision(tuple[str | None, str | None]):
 
 
 def decide(pod: Pod, namespace: str, labels: Mapping[str, str], egress: PodEgress) -> PodDecision:
-    """Whether a pod of a namespace (with these labels) gets the variables, and whether the CAs."""
-    whole = _untouched(pod, namespace, labels, egress)
+    """Decide whether a pod of a namespace (with these labels) gets the variables and the CAs."""
+    whole = _explain_untouched(pod, namespace, labels, egress)
     if whole is not None:
         return PodDecision((whole, whole))
-    return PodDecision((_no_proxy(pod, egress), _no_ca(pod, labels, egress)))
+    return PodDecision((_explain_no_proxy(pod, egress), _explain_no_ca(pod, labels, egress)))
 
 
-def unknown_value(pod: Pod) -> str | None:
-    """A warning for an annotation whose value is none that is known."""
-    value = pod.metadata.annotation(INJECT_PROXY)
+def find_unknown_value(pod: Pod) -> str | None:
+    """Return a warning for an annotation with an unknown value."""
+    value = pod.metadata.get_annotation(INJECT_PROXY)
     if value is None or value in ("false", "override", "true"):
         return None
     return f'annotation {INJECT_PROXY} is neither "false" nor "override": it is not heeded'
 
 
-def overrides(pod: Pod) -> bool:
-    """Whether what the pod sets itself is replaced."""
-    return pod.metadata.annotation(INJECT_PROXY) == "override"
+def should_override(pod: Pod) -> bool:
+    """Return True if the pod's own values are replaced."""
+    return pod.metadata.get_annotation(INJECT_PROXY) == "override"
 
 
-def excluded_containers(pod: Pod) -> frozenset[str]:
-    """The names of containers that get nothing. They need not be there: another webhook may add them later."""
-    value = pod.metadata.annotation(EXCLUDE_CONTAINERS)
+def list_excluded_containers(pod: Pod) -> frozenset[str]:
+    """Return the names of containers that get nothing. They may not exist yet: another webhook may add them later."""
+    value = pod.metadata.get_annotation(EXCLUDE_CONTAINERS)
     return frozenset(name.strip() for name in value.split(",")) if value else frozenset()
 
 
-def _untouched(pod: Pod, namespace: str, labels: Mapping[str, str], egress: PodEgress) -> str | None:
-    reason = excluded(namespace, labels, egress.namespace)
+def _explain_untouched(pod: Pod, namespace: str, labels: Mapping[str, str], egress: PodEgress) -> str | None:
+    reason = explain_exclusion(namespace, labels, egress.namespace)
     if reason is not None:
         return reason
-    if pod.metadata.annotation(MIRROR) is not None:
+    if pod.metadata.get_annotation(MIRROR) is not None:
         return "the pod is a mirror of a static pod: what the kubelet runs is not changed by it"
     if pod.spec.host_process:
         return "the pod has a HostProcess container: it has the environment of the host"
     if not egress.gives:
-        return "there are no settings for pods"
-    if not egress.selects(namespace, labels):
+        return "no settings for pods exist"
+    if not egress.is_selected(namespace, labels):
         return "spec.pods.namespaceSelector does not select the namespace"
     return None
 
 
-def _no_proxy(pod: Pod, egress: PodEgress) -> str | None:
-    if pod.metadata.annotation(INJECT_PROXY) == "false":
+def _explain_no_proxy(pod: Pod, egress: PodEgress) -> str | None:
+    if pod.metadata.get_annotation(INJECT_PROXY) == "false":
         return f'annotation {INJECT_PROXY} is "false"'
-    if pod.metadata.annotation(KYVERNO) == "exclude":
+    if pod.metadata.get_annotation(KYVERNO) == "exclude":
         return f'annotation {KYVERNO} is "exclude"'
     if egress.withheld:
         return WITHHELD
@@ -92,17 +92,17 @@ def _no_proxy(pod: Pod, egress: PodEgress) -> str | None:
     return None
 
 
-def _no_ca(pod: Pod, labels: Mapping[str, str], egress: PodEgress) -> str | None:
-    asked = pod.metadata.label(INJECT_CA)
-    if asked == "false":
+def _explain_no_ca(pod: Pod, labels: Mapping[str, str], egress: PodEgress) -> str | None:
+    request = pod.metadata.get_label(INJECT_CA)
+    if request == "false":
         return f'label {INJECT_CA} of the pod is "false"'
-    if asked != "true" and labels.get(INJECT_CA) != "true":
+    if request != "true" and labels.get(INJECT_CA) != "true":
         return f"neither the pod nor its namespace is labelled {INJECT_CA}: true"
     if not egress.trust:
         return "the settings have no trustedCA"
     return None
 
 
-def withheld(decision: PodDecision) -> bool:
-    """Whether the pod would get the variables, had somebody said which namespaces may have the credentials."""
+def is_withheld(decision: PodDecision) -> bool:
+    """Return True if the pod lacks the variables only because its namespace may not read the credentials."""
     return decision.proxy is WITHHELD

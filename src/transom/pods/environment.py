@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.proxy.no_proxy import ALL, split
+from transom.proxy.no_proxy import ALL, is_harmless, split
 from transom.proxy.objects import LabelSelector
+from transom.proxy.pods_list import KUBERNETES, PodsList
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 
@@ -21,7 +22,7 @@ BUNDLE_KEY: Final = "ca-bundle.crt"
 HASH_KEY: Final = "hash.key"
 """The entry of Secret `transom-webhook` that keys the digests, in hex."""
 LEDGER: Final = "transom-pods"
-"""The Secret in Transom's namespace that says which namespaces have a Secret of ours, and with what in it."""
+"""The Secret in Transom's namespace that lists the namespaces with a Secret from Transom, and its content."""
 NOTED: Final = b"-"
 """What the ledger has of a namespace before its Secret is written."""
 HTTP: Final = "HTTP_PROXY"
@@ -47,9 +48,9 @@ NAME_LABEL: Final = "kubernetes.io/metadata.name"
 _DIGEST_LENGTH: Final = 32
 
 Entry = dict[str, Any]
-"""An item of `env` as it is written."""
+"""An item of `env` in a manifest."""
 MANAGED: Final = {"app.kubernetes.io/managed-by": "transom"}
-"""The labels of all of them: an object without is somebody else's."""
+"""The labels of all of them: Transom does not manage an object without them."""
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -62,9 +63,9 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class PodEgress(msgspec.Struct, frozen=True):
-    """What pods get. It holds no credentials: where there are any, the URLs are in the Secret.
+    """What pods get. It holds no credentials: with credentials, the URLs are in the Secret.
 
-    `withheld`: there are credentials and nobody said which namespaces may have them, so that no pod gets the variables.
+    `withheld`: the proxy has credentials and no selector names the namespaces that may have them: no pod gets the variables.
     `digest` says which settings a pod was given: it is what its annotation has.
     """
 
@@ -75,31 +76,51 @@ class PodEgress(msgspec.Struct, frozen=True):
     trust: bool = False
     selector: LabelSelector | None = None
     digest: str = ""
+    no_proxy_warnings: tuple[str, ...] = ()
+    """The harmful items of NO_PROXY for some clients, as a warning for the creator of a pod."""
+    no_proxy_left_out: tuple[str, ...] = ()
+    """Items of the merged list that pods do not get."""
+
+    @property
+    def no_proxy(self) -> str:
+        """The text of NO_PROXY; empty where pods get none."""
+        return next((str(pair.upper["value"]) for pair in self.pairs if pair.name == NO), "")
 
     @property
     def gives(self) -> bool:
-        """Whether a pod could get anything at all, or has to be told why it does not."""
+        """Whether a pod could get settings, or a reason why it does not."""
         return bool(self.pairs or self.withheld or self.trust)
 
-    def selects(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether `spec.pods.namespaceSelector` selects a namespace."""
+    def is_selected(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Return True if `spec.pods.namespaceSelector` selects a namespace."""
         selector = self.selector
         if selector is None or not (selector.match_labels or selector.match_expressions):
             return True
         return selector.matches({NAME_LABEL: name, **labels})
 
-    def secret_in(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether a namespace has to have the Secret."""
+    def needs_secret(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Return True if a namespace needs the Secret."""
         return (
-            self.in_secret and not self.withheld and not excluded(name, labels, self.namespace) and self.selects(name, labels)
+            self.in_secret
+            and not self.withheld
+            and not explain_exclusion(name, labels, self.namespace)
+            and self.is_selected(name, labels)
         )
 
-    def config_map_in(self, name: str, labels: Mapping[str, str], *, asked: bool) -> bool:
-        """Whether a namespace has to have the ConfigMap; `asked`: one of its pods asks for the CAs, or it does itself."""
-        return asked and self.trust and not excluded(name, labels, self.namespace) and self.selects(name, labels)
+    def needs_config_map(self, name: str, labels: Mapping[str, str], *, is_requested: bool) -> bool:
+        """Return True if a namespace needs the ConfigMap.
+
+        `is_requested`: one of its pods, or the namespace itself, requests the CAs.
+        """
+        return (
+            is_requested
+            and self.trust
+            and not explain_exclusion(name, labels, self.namespace)
+            and self.is_selected(name, labels)
+        )
 
 
-def excluded(name: str, labels: Mapping[str, str], own: str) -> str | None:
+def explain_exclusion(name: str, labels: Mapping[str, str], own: str) -> str | None:
     """Why no pod of a namespace gets anything, whatever the settings say; None where pods do. `own` is Transom's."""
     if name == own:
         return "the namespace is Transom's own"
@@ -110,11 +131,11 @@ def excluded(name: str, labels: Mapping[str, str], own: str) -> str | None:
     return None
 
 
-def of(egress: Egress | None, namespace: str, kubernetes_ip: str | None, key: bytes) -> PodEgress:
-    """What pods get of a cluster's settings; `egress` None is no settings.
+def build_pod_egress(egress: Egress | None, namespace: str, kubernetes_ip: str | None, key: bytes) -> PodEgress:
+    """Build what pods get of a cluster's settings; `egress` None means no settings.
 
     `kubernetes_ip` is the cluster IP of the Service `default/kubernetes`. `key` keeps credentials from being guessed by the
-    digest, which stands in every pod; without credentials it is not used.
+    digest, which every pod contains; without credentials it is not used.
     """
     if egress is None or "Pods" not in egress.consumers:
         return PodEgress(namespace)
@@ -123,69 +144,84 @@ def of(egress: Egress | None, namespace: str, kubernetes_ip: str | None, key: by
     in_secret = egress.holds_credentials
     if in_secret and selector is None:
         return PodEgress(namespace, withheld=True, trust=bool(egress.trust))
-    no_proxy = _with_address(egress.no_proxy, kubernetes_ip) if urls else ""
+    pods_list = egress.pods_list if urls else PodsList("")
+    no_proxy = _with_kubernetes(pods_list.text, kubernetes_ip) if urls else ""
     return PodEgress(
         namespace,
-        tuple(_pairs(urls, no_proxy, in_secret=in_secret)),
+        tuple(_iter_pairs(urls, no_proxy, in_secret=in_secret)),
         in_secret,
         False,
         bool(egress.trust),
         selector,
-        _digest(urls, no_proxy, key if in_secret else b"") if urls else "",
+        _compute_digest(urls, no_proxy, key if in_secret else b"") if urls else "",
+        tuple(_warn_of_harms(no_proxy)),
+        pods_list.left_out,
     )
 
 
-def secret_data(egress: Egress) -> dict[str, Secret]:
-    """The values of the Secret `transom-egress`."""
+def build_secret_data(egress: Egress) -> dict[str, Secret]:
+    """Build the values of the Secret `transom-egress`."""
     return {name: url for name, url in ((HTTP, egress.http_proxy), (HTTPS, egress.https_proxy)) if url}
 
 
-def _with_address(no_proxy: str, address: str | None) -> str:
-    """NO_PROXY of pods: clients that do not read networks still find the API server (the client libraries use its IP)."""
-    if not address or no_proxy == ALL or address in split(no_proxy):
+def _with_kubernetes(no_proxy: str, address: str | None) -> str:
+    """Return NO_PROXY of pods: clients that read neither `.svc` nor networks still find the API server, by name and address."""
+    if no_proxy == ALL:
         return no_proxy
-    return f"{no_proxy},{address}" if no_proxy else address
+    items = [*filter(None, split(no_proxy)), *KUBERNETES, *filter(None, (address,))]
+    return ",".join(dict.fromkeys(items))
 
 
-def _pairs(urls: Mapping[str, Secret], no_proxy: str, *, in_secret: bool) -> Iterator[Pair]:
+def _warn_of_harms(no_proxy: str) -> Iterator[str]:
+    if all(is_harmless(item) for item in split(no_proxy)):
+        return
+    from transom.proxy.clients.harms import find_harms
+
+    for harm in find_harms(no_proxy):
+        yield f"NO_PROXY has {harm.item}, which {harm.message} ({', '.join(harm.clients)})"
+
+
+def _iter_pairs(urls: Mapping[str, Secret], no_proxy: str, *, in_secret: bool) -> Iterator[Pair]:
     for name, url in urls.items():
         if in_secret:
             value: Entry = {"valueFrom": {"secretKeyRef": {"name": SECRET, "key": name, "optional": False}}}
         else:
             value = {"value": url.reveal()}
-        yield _pair(name, value)
+        yield _build_pair(name, value)
     if no_proxy:
-        yield _pair(NO, {"value": no_proxy})
+        yield _build_pair(NO, {"value": no_proxy})
 
 
-def _pair(name: str, value: Entry) -> Pair:
+def _build_pair(name: str, value: Entry) -> Pair:
     return Pair(name, name.lower(), {"name": name, **value}, {"name": name.lower(), **value})
 
 
-def _digest(urls: Mapping[str, Secret], no_proxy: str, key: bytes) -> str:
-    told = msgspec.json.encode([[name, url.reveal()] for name, url in urls.items()] + [[NO, no_proxy]])
-    return hmac.new(key, told, hashlib.sha256).hexdigest()[:_DIGEST_LENGTH]
+def _compute_digest(urls: Mapping[str, Secret], no_proxy: str, key: bytes) -> str:
+    content = msgspec.json.encode([[name, url.reveal()] for name, url in urls.items()] + [[NO, no_proxy]])
+    return hmac.new(key, content, hashlib.sha256).hexdigest()[:_DIGEST_LENGTH]
 
 
-def secret(namespace: str, egress: Egress) -> dict[str, Any]:
+def build_secret(namespace: str, egress: Egress) -> dict[str, Any]:
     """Secret `transom-egress` with the URLs, the credentials in them."""
-    return _opaque(SECRET, namespace, {name: url.reveal().encode() for name, url in secret_data(egress).items()})
+    return _build_opaque_secret(
+        SECRET, namespace, {name: url.reveal().encode() for name, url in build_secret_data(egress).items()}
+    )
 
 
-def ledger(namespace: str, noted: Mapping[str, bytes]) -> dict[str, Any]:
+def build_ledger(namespace: str, noted: Mapping[str, bytes]) -> dict[str, Any]:
     """Secret `transom-pods`: what is noted of each namespace that has the Secret above; `namespace` is Transom's."""
-    return _opaque(LEDGER, namespace, noted)
+    return _build_opaque_secret(LEDGER, namespace, noted)
 
 
-def config_map(namespace: str, text: str) -> dict[str, Any]:
+def build_config_map(namespace: str, text: str) -> dict[str, Any]:
     """ConfigMap `transom-egress-ca`; `text` is the system's CAs and the bundle, as PEM."""
-    return {**_head("ConfigMap", CONFIG_MAP, namespace), "data": {BUNDLE_KEY: text}}
+    return {**_build_object("ConfigMap", CONFIG_MAP, namespace), "data": {BUNDLE_KEY: text}}
 
 
-def _opaque(name: str, namespace: str, data: Mapping[str, bytes]) -> dict[str, Any]:
+def _build_opaque_secret(name: str, namespace: str, data: Mapping[str, bytes]) -> dict[str, Any]:
     encoded = {field: base64.b64encode(value).decode() for field, value in data.items()}
-    return {**_head("Secret", name, namespace), "type": "Opaque", "data": encoded}
+    return {**_build_object("Secret", name, namespace), "type": "Opaque", "data": encoded}
 
 
-def _head(kind: str, name: str, namespace: str) -> dict[str, Any]:
+def _build_object(kind: str, name: str, namespace: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace, "labels": MANAGED}}

@@ -1,16 +1,16 @@
-"""Pods that are older than the settings, counted by who made them: their environment stays as it is until they are replaced."""
+"""Pods that are older than the settings, counted by owner: their environment is unchanged until they are replaced."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
-from transom.pods import Pod
 from transom.pods.environment import PodEgress
-from transom.pods.patch import SETTINGS_HASH, patch
+from transom.pods.patch import SETTINGS_HASH, build_patch
+from transom.pods.pod_types import Pod
 
 _TEMPLATE_HASH: Final = "pod-template-hash"
-"""The label by which a Deployment's ReplicaSets and their pods are told apart: the end of the ReplicaSet's name."""
+"""The label that distinguishes a Deployment's ReplicaSets and their pods: the end of the ReplicaSet's name."""
 _KUBE_PROXY: Final = ("kube-system", "DaemonSet", "kube-proxy")
 """What kubeadm gives the proxy variables of its own environment (cmd/kubeadm/app/phases/addons/proxy/proxy.go), at init."""
 _URLS: Final = ("HTTP_PROXY", "HTTPS_PROXY")
@@ -33,18 +33,18 @@ class Outdated(msgspec.Struct, frozen=True, order=True):
 
 
 def is_outdated(pod: Pod, labels: Mapping[str, str], egress: PodEgress) -> bool:
-    """Whether a pod that runs (in a namespace with these labels) would get something else today."""
+    """Return True if a running pod (in a namespace with these labels) would get something else today."""
     if pod.finished:
         return False
-    present = pod.metadata.annotation(SETTINGS_HASH)
+    present = pod.metadata.get_annotation(SETTINGS_HASH)
     if present is not None:
         return present != egress.digest
     names = {name for pair in egress.pairs for name in (pair.name, pair.twin)}
-    made = patch(pod, pod.metadata.namespace or "", labels, egress)
-    return any(name in names for given in made.given for name in given.added)
+    made = build_patch(pod, pod.metadata.namespace or "", labels, egress)
+    return any(name in names for item in made.given for name in item.added)
 
 
-def outdated(
+def find_outdated(
     pods: Iterable[Pod],
     namespaces: Mapping[str, Mapping[str, str]],
     egress: PodEgress,
@@ -58,7 +58,7 @@ def outdated(
     for pod in pods:
         if pod.finished:
             continue
-        owner = owner_of(pod)
+        owner = find_owner(pod)
         count = counts.setdefault(owner, [0, 0])
         count[0] += 1
         if owner == _KUBE_PROXY:
@@ -73,19 +73,21 @@ def outdated(
 
 
 def _has_another_proxy(pod: Pod, variables: Mapping[str, str]) -> bool:
-    """Of the list its part may differ by right: it is that of the day on which the cluster was made."""
-    given = (one for container in pod.spec.containers or () for one in container.env or ())
-    return any(one.name.upper() in _URLS and (one.value or "") != variables.get(one.name.upper(), "") for one in given)
+    """Return True if the proxy differs; the list's part may, since it is that of the cluster's creation."""
+    variables_set = (item for container in pod.spec.containers or () for item in container.env or ())
+    return any(
+        item.name.upper() in _URLS and (item.value or "") != variables.get(item.name.upper(), "") for item in variables_set
+    )
 
 
-def owner_of(pod: Pod) -> tuple[str, str, str]:
+def find_owner(pod: Pod) -> tuple[str, str, str]:
     """Namespace, kind and name of who made a pod: of a Deployment, not of its ReplicaSet."""
     meta = pod.metadata
     namespace = meta.namespace or ""
-    owner = next((one for one in meta.owner_references or () if one.controller), None)
+    owner = next((owner_reference for owner_reference in meta.owner_references or () if owner_reference.controller), None)
     if owner is None:
         return namespace, "Pod", meta.name
-    suffix = meta.label(_TEMPLATE_HASH)
+    suffix = meta.get_label(_TEMPLATE_HASH)
     if owner.kind == "ReplicaSet" and suffix and owner.name.endswith(f"-{suffix}"):
         return namespace, "Deployment", owner.name.removesuffix(f"-{suffix}")
     return namespace, owner.kind, owner.name

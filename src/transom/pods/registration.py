@@ -9,9 +9,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from transom.pods import MIRROR
 from transom.pods.decision import INJECT_CA, INJECT_PROXY, KYVERNO
 from transom.pods.environment import NAME_LABEL, PodEgress
+from transom.pods.pod_types import MIRROR
 from transom.proxy.objects import LabelSelector, Requirement
 
 NAME: Final = "transom"
@@ -20,12 +20,14 @@ KIND: Final = "MutatingWebhookConfiguration"
 ROLE: Final = "transom-webhook"
 """The ClusterRole that owns it."""
 TIMEOUT: Final = 5
-"""Seconds that the API server waits."""
+"""Seconds that the API server waits, by default."""
 PATH: Final = "/pods"
 PATH_WITH_CA: Final = "/pods-with-ca"
 """What a pod is sent to whose namespace has the label: the server need not have seen the namespace yet."""
 FailurePolicy = Literal["Ignore", "Fail"]
 Expression = dict[str, Any]
+_OPTIONS: Final = ("clientConfig", "failurePolicy", "timeoutSeconds")
+"""The fields of an entry that follow from the options of the admission server, not from the settings."""
 _CLUSTERS_OWN: Final = ("kube-system", "kube-public", "kube-node-lease")
 _LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 
@@ -37,7 +39,7 @@ class Called(msgspec.Struct, frozen=True):
     service: str
     url: str | None = None
 
-    def client_config(self, path: str, authorities: str) -> dict[str, Any]:
+    def build_client_config(self, path: str, authorities: str) -> dict[str, Any]:
         """`clientConfig` of an entry; `authorities` is PEM."""
         bundle = base64.b64encode(authorities.encode()).decode()
         if self.url is not None:
@@ -46,10 +48,18 @@ class Called(msgspec.Struct, frozen=True):
         return {"service": service, "caBundle": bundle}
 
 
-def registration(
-    egress: PodEgress, called: Called, authorities: str, failure_policy: FailurePolicy, owner: Mapping[str, str]
+def build_registration(
+    egress: PodEgress,
+    called: Called,
+    authorities: str,
+    failure_policy: FailurePolicy,
+    owner: Mapping[str, str],
+    timeout: int = TIMEOUT,
 ) -> dict[str, Any]:
-    """The object; it has no entry where no pod gets anything. `owner` is an ownerReference."""
+    """Build the object; it has no entry where no pod gets anything.
+
+    `owner` is an ownerReference, `timeout` in seconds.
+    """
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -62,80 +72,85 @@ def registration(
             {
                 "name": name,
                 "admissionReviewVersions": ["v1"],
-                "clientConfig": called.client_config(path, authorities),
+                "clientConfig": called.build_client_config(path, authorities),
                 "failurePolicy": failure_policy,
                 "matchConditions": conditions,
                 "matchPolicy": "Equivalent",
                 "namespaceSelector": {"matchExpressions": expressions},
                 "objectSelector": {},
                 "reinvocationPolicy": "IfNeeded",
-                "rules": [_rule("CREATE", "pods"), _rule("UPDATE", "pods/ephemeralcontainers")],
+                "rules": [_build_rule("CREATE", "pods"), _build_rule("UPDATE", "pods/ephemeralcontainers")],
                 "sideEffects": "None",
-                "timeoutSeconds": TIMEOUT,
+                "timeoutSeconds": timeout,
             }
-            for name, path, expressions, conditions in _entries(egress)
+            for name, path, expressions, conditions in _iter_entries(egress)
         ],
     }
 
 
-def is_ours(live: Mapping[str, Any]) -> bool:
-    """Whether a registration of the name was made by us: the role of the install owns it."""
+def is_own(live: Mapping[str, Any]) -> bool:
+    """Return True if Transom created a registration of the name: the role of the install owns it."""
     owners = (live.get("metadata") or {}).get("ownerReferences") or ()
-    return any((one.get("kind"), one.get("name")) == ("ClusterRole", ROLE) for one in owners)
+    return any((owner.get("kind"), owner.get("name")) == ("ClusterRole", ROLE) for owner in owners)
 
 
-def asks_for(live: Mapping[str, Any], egress: PodEgress) -> bool:
-    """Whether it asks about the pods that get something; by whom it is answered is another matter."""
-    wanted = registration(egress, Called("", ""), "", "Ignore", {})["webhooks"]
-    return [_question(one) for one in live.get("webhooks") or ()] == [_question(one) for one in wanted]
+def has_same_rules(live: Mapping[str, Any], egress: PodEgress) -> bool:
+    """Return True if it matches the pods that get settings, whatever server it calls."""
+    wanted = build_registration(egress, Called("", ""), "", "Ignore", {})["webhooks"]
+    return [_get_rules(webhook) for webhook in live.get("webhooks") or ()] == [_get_rules(item) for item in wanted]
 
 
-def _question(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: value for field, value in entry.items() if field not in ("clientConfig", "failurePolicy")}
+def _get_rules(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in entry.items() if field not in _OPTIONS}
 
 
-def _entries(egress: PodEgress) -> Iterator[tuple[str, str, list[Expression], list[dict[str, str]]]]:
-    """Name, path, expressions on the namespace's labels, and conditions."""
+def _iter_entries(egress: PodEgress) -> Iterator[tuple[str, str, list[Expression], list[dict[str, str]]]]:
+    """Iterate over entries: name, path, expressions on the namespace's labels, and conditions."""
     if not egress.gives:
         return
-    common = [*_namespaces(egress.namespace), *_selected(egress.selector)]
+    common = [*_list_namespace_expressions(egress.namespace), *_iter_expressions(egress.selector)]
     proxied = bool(egress.pairs or egress.withheld)
-    refused = f"({_annotated(INJECT_PROXY, 'false')} || {_annotated(KYVERNO, 'exclude')})"
+    refused = f"({_format_annotation_test(INJECT_PROXY, 'false')} || {_format_annotation_test(KYVERNO, 'exclude')})"
     if not egress.trust:
-        yield "pods.transom.dev", PATH, common, _conditions(f"!{refused}")
+        yield "pods.transom.dev", PATH, common, _list_match_conditions(f"!{refused}")
         return
-    labelled, unlabelled = _labelled(INJECT_CA, "true"), _labelled(INJECT_CA, "false")
+    labelled, unlabelled = _format_label_test(INJECT_CA, "true"), _format_label_test(INJECT_CA, "false")
     asking = f"!{refused} || {labelled}" if proxied else labelled
-    yield "pods.transom.dev", PATH, [*common, _expression(INJECT_CA, "NotIn", "true")], _conditions(asking)
+    yield "pods.transom.dev", PATH, [*common, _build_expression(INJECT_CA, "NotIn", "true")], _list_match_conditions(asking)
     asking = f"!{refused} || !{unlabelled}" if proxied else f"!{unlabelled}"
-    yield "pods-with-ca.transom.dev", PATH_WITH_CA, [*common, _expression(INJECT_CA, "In", "true")], _conditions(asking)
+    yield (
+        "pods-with-ca.transom.dev",
+        PATH_WITH_CA,
+        [*common, _build_expression(INJECT_CA, "In", "true")],
+        _list_match_conditions(asking),
+    )
 
 
-def _namespaces(own: str) -> list[Expression]:
+def _list_namespace_expressions(own: str) -> list[Expression]:
     return [
-        _expression(NAME_LABEL, "NotIn", own, *(name for name in _CLUSTERS_OWN if name != own)),
-        _expression("transom.dev/inject", "NotIn", "disabled"),
+        _build_expression(NAME_LABEL, "NotIn", own, *(name for name in _CLUSTERS_OWN if name != own)),
+        _build_expression("transom.dev/inject", "NotIn", "disabled"),
     ]
 
 
-def _selected(selector: LabelSelector | None) -> Iterator[Expression]:
+def _iter_expressions(selector: LabelSelector | None) -> Iterator[Expression]:
     if selector is None:
         return
     for key, value in selector.match_labels.items():
-        yield _expression(key, "In", value)
-    for one in selector.match_expressions:
-        yield _requirement(one)
+        yield _build_expression(key, "In", value)
+    for match_expression in selector.match_expressions:
+        yield _to_expression(match_expression)
 
 
-def _requirement(one: Requirement) -> Expression:
-    return _expression(one.key, one.operator, *one.values)
+def _to_expression(requirement: Requirement) -> Expression:
+    return _build_expression(requirement.key, requirement.operator, *requirement.values)
 
 
-def _expression(key: str, operator: str, *values: str) -> Expression:
+def _build_expression(key: str, operator: str, *values: str) -> Expression:
     return {"key": key, "operator": operator} | ({"values": list(values)} if values else {})
 
 
-def _conditions(asking: str) -> list[dict[str, str]]:
+def _list_match_conditions(asking: str) -> list[dict[str, str]]:
     """Match conditions (CEL); a pod is sent when all of them hold. `request` and `object` are the review's."""
     return [
         {
@@ -143,37 +158,37 @@ def _conditions(asking: str) -> list[dict[str, str]]:
             "expression": "!request.namespace.startsWith('kube-') && !request.namespace.startsWith('openshift-')",
         },
         {"name": "not-static", "expression": f"!{_has_annotation(MIRROR)}"},
-        {"name": "not-host-process", "expression": " && ".join(_no_host_process())},
+        {"name": "not-host-process", "expression": " && ".join(_iter_host_process_conditions())},
         {"name": "asking", "expression": asking},
     ]
 
 
-def _no_host_process() -> Iterator[str]:
-    yield f"!{_host_process('object.spec')}"
+def _iter_host_process_conditions() -> Iterator[str]:
+    yield f"!{_format_host_process('object.spec')}"
     for name in _LISTS:
-        yield f"!(has(object.spec.{name}) && object.spec.{name}.exists(c, {_host_process('c')}))"
+        yield f"!(has(object.spec.{name}) && object.spec.{name}.exists(c, {_format_host_process('c')}))"
 
 
-def _host_process(what: str) -> str:
+def _format_host_process(what: str) -> str:
     path = (f"{what}.securityContext", f"{what}.securityContext.windowsOptions")
     field = f"{path[1]}.hostProcess"
-    return f"({' && '.join(f'has({one})' for one in (*path, field))} && {field})"
+    return f"({' && '.join(f'has({item})' for item in (*path, field))} && {field})"
 
 
 def _has_annotation(name: str) -> str:
     return f"(has(object.metadata.annotations) && '{name}' in object.metadata.annotations)"
 
 
-def _annotated(name: str, value: str) -> str:
+def _format_annotation_test(name: str, value: str) -> str:
     return f"({_has_annotation(name)} && object.metadata.annotations['{name}'] == '{value}')"
 
 
-def _labelled(name: str, value: str) -> str:
+def _format_label_test(name: str, value: str) -> str:
     labelled = f"(has(object.metadata.labels) && '{name}' in object.metadata.labels)"
     return f"({labelled} && object.metadata.labels['{name}'] == '{value}')"
 
 
-def _rule(operation: str, resource: str) -> dict[str, Any]:
+def _build_rule(operation: str, resource: str) -> dict[str, Any]:
     return {
         "apiGroups": [""],
         "apiVersions": ["v1"],

@@ -13,8 +13,8 @@ Path = tuple[str | int, ...]
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
-def field_name(path: Path) -> str:
-    """A path as people write it: `spec.networks.serviceNetwork[0]`, `data[ca-bundle.crt]`."""
+def format_field_path(path: Path) -> str:
+    """Format a path for people: `spec.networks.serviceNetwork[0]`, `data[ca-bundle.crt]`."""
     text = ""
     for part in path:
         if isinstance(part, int) or not _PLAIN_KEY.match(part):
@@ -33,18 +33,18 @@ class Excerpt(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that is wrong. No secret stands in it."""
+    """One error or warning. It contains no secret."""
 
     severity: Severity
     file: str
-    """As it was given."""
+    """The original file name."""
     object: str
     """`Kind/name` or `Kind/namespace/name`; empty where a file does not parse."""
     field: str
-    """A `field_name`."""
+    """As `format_field_path` writes it."""
     message: str
     line: int = 0
-    """It and `column` count from 1; 0: there is no text."""
+    """It and `column` count from 1; 0: no position."""
     column: int = 0
     excerpt: Excerpt | None = None
 
@@ -62,31 +62,44 @@ class Place(msgspec.Struct, frozen=True, eq=False):
     def __repr__(self) -> str:
         return f"Place({self.object} in {self.file})"
 
-    def error(self, path: Path, message: str, shown: str | None = None, span: tuple[int, int] | None = None) -> Finding:
-        """An error at `path`; `shown` is the value, given only where it can hold no secret, `span` the part that is meant."""
-        return self._finding("error", path, message, shown, span)
-
-    def warning(self, path: Path, message: str, shown: str | None = None, span: tuple[int, int] | None = None) -> Finding:
-        """A warning at `path`; `message`, `shown` and `span` are as of an `error`."""
-        return self._finding("warning", path, message, shown, span)
-
-    def _finding(
-        self, severity: Severity, path: Path, message: str, shown: str | None, span: tuple[int, int] | None
+    def build_error(
+        self, path: Path, message: str, shown: str | None = None, span: tuple[int, int] | None = None, at: Path | None = None
     ) -> Finding:
-        line, column = self.locate(path)
-        excerpt = _excerpt(path, shown, span) if shown is not None and line else None
-        return Finding(severity, self.file, self.object, field_name(path), message, line, column, excerpt)
+        """Return an error at `path`; `shown` is the value, given only where it can hold no secret, `span` the part of it.
+
+        `at` is the path of the place where that differs: a line within the value, a key that must not be shown.
+        """
+        return self._build_finding("error", path, message, shown, span, at)
+
+    def build_warning(
+        self, path: Path, message: str, shown: str | None = None, span: tuple[int, int] | None = None, at: Path | None = None
+    ) -> Finding:
+        """Return a warning at `path`; the others are as of an `error`."""
+        return self._build_finding("warning", path, message, shown, span, at)
+
+    def _build_finding(
+        self,
+        severity: Severity,
+        path: Path,
+        message: str,
+        shown: str | None,
+        span: tuple[int, int] | None,
+        at: Path | None,
+    ) -> Finding:
+        line, column = self.locate(path if at is None else at)
+        excerpt = _build_excerpt(path, shown, span) if shown is not None and line else None
+        return Finding(severity, self.file, self.object, format_field_path(path), message, line, column, excerpt)
 
 
-def errors(findings: Iterable[Finding]) -> bool:
-    """Whether one of the findings is an error."""
+def has_errors(findings: Iterable[Finding]) -> bool:
+    """Return True if one of the findings is an error."""
     return any(finding.severity == "error" for finding in findings)
 
 
 _WIDTH = 100
 
 
-def _excerpt(path: Path, shown: str, span: tuple[int, int] | None) -> Excerpt:
+def _build_excerpt(path: Path, shown: str, span: tuple[int, int] | None) -> Excerpt:
     start, end = span or (0, len(shown))
     first = 0 if end <= _WIDTH else max(0, start - _WIDTH // 3)
     cut = shown[first : first + _WIDTH]

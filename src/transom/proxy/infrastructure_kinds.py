@@ -1,8 +1,8 @@
 """The objects of Cluster API's providers that say where a workload cluster runs, and what of them is read.
 
-What is read stands in kubernetes-sigs/cluster-api-provider-aws (v2.13.0, v1beta1 and v1beta2), -azure (69ec3a4 and, of the
+The fields are from kubernetes-sigs/cluster-api-provider-aws (v2.13.0, v1beta1 and v1beta2), -azure (69ec3a4 and, of the
 managed control plane, 468dda3, v1beta1), -gcp (v1.13.1, v1beta1) and -openstack (e52de58, v1beta1 and v1beta2), in
-config/crd/bases. Of a network that was there before, AWS's and OpenStack's controllers write the CIDRs into the object. EKS,
+config/crd/bases. Of an existing network, AWS's and OpenStack's controllers write the CIDRs into the object. EKS,
 ROSA and AKS have theirs in the control plane's object, GKE in the infrastructure's. Those of vSphere
 (kubernetes-sigs/cluster-api-provider-vsphere, b04714a) and Nutanix (nutanix-cloud-native/cluster-api-provider-nutanix, 5966451)
 name networks and no CIDR.
@@ -21,7 +21,7 @@ class InfrastructureKind(msgspec.Struct, frozen=True):
     """A kind that a Cluster refers to.
 
     `platform` is OpenShift's name of it (`proxy.merging` knows what bypasses the proxy there), where an `infrastructureRef` can
-    name the kind. `networks`, `region` and `cloud` are paths; a `*` stands for each item of a list.
+    name the kind. `networks`, `region` and `cloud` are paths; a `*` means each item of a list.
     """
 
     platform: str = ""
@@ -66,4 +66,8 @@ INFRASTRUCTURE_KINDS: Final[Mapping[str, InfrastructureKind]] = {
 
 def read_kinds() -> dict[str, tuple[str, str]]:
     """Those that have something to be read, with their group and their plural."""
-    return {kind: (one.group, f"{kind.lower()}s") for kind, one in INFRASTRUCTURE_KINDS.items() if one.networks}
+    return {
+        kind: (infrastructure_kind.group, f"{kind.lower()}s")
+        for kind, infrastructure_kind in INFRASTRUCTURE_KINDS.items()
+        if infrastructure_kind.networks
+    }

@@ -1,4 +1,4 @@
-"""Which EgressProxy holds for which cluster, and what they make together: the base first, then layers, higher ones last."""
+"""Selects the EgressProxies of each cluster and merges them: the base first, then layers, higher ones last."""
 
 from collections.abc import Iterable
 
@@ -21,7 +21,7 @@ BASE = "cluster"
 """The name of the base."""
 ALL_CONSUMERS: tuple[Consumer, ...] = ("Nodes", "Apps", "Pods", "StaticPods")
 WITH_CREDENTIALS: tuple[Consumer, ...] = ("Nodes", "Apps", "Pods")
-"""Who gets settings with credentials where nobody is named: whoever reads Pods reads the environment of static ones."""
+"""The default selector for settings with credentials: users who can read Pods see the environment of static ones."""
 OPENSHIFT_CONFIG = "openshift-config"
 OPENSHIFT_MANAGED = "openshift-config-managed"
 OPENSHIFT_BUNDLE = "trusted-ca-bundle"
@@ -44,7 +44,7 @@ class Layer(_Values, frozen=True, kw_only=True):
     source: EgressProxy | Proxy
 
 
-class Layered(_Values, frozen=True):
+class LayeredSettings(_Values, frozen=True):
     """What the layers of one cluster make together, and the objects they came from, in order."""
 
     rollout: str = "Manual"
@@ -65,20 +65,20 @@ class Layered(_Values, frozen=True):
         return bool(self.http_proxy or self.https_proxy or self.items or self.trusted_ca)
 
 
-def base_settings(objects: SettingsObjects) -> EgressProxy | None:
+def find_base_settings(objects: SettingsObjects) -> EgressProxy | None:
     """`EgressProxy/cluster`: base of the settings, or, where OpenShift's Proxy is the base, of what that cannot say."""
     return next((item for item in objects.egress_proxies if item.metadata.name == BASE), None)
 
 
-def base(objects: SettingsObjects) -> Layer | None:
-    """The base: OpenShift's `Proxy/cluster` where there is one, else `EgressProxy/cluster`."""
+def build_base_layer(objects: SettingsObjects) -> Layer | None:
+    """Build the base layer: from OpenShift's `Proxy/cluster` if it exists, otherwise from `EgressProxy/cluster`."""
     if objects.proxy is not None:
-        return of_proxy(objects.proxy)
-    own = base_settings(objects)
-    return of_egress_proxy(own, objects.namespace) if own else None
+        return build_proxy_layer(objects.proxy)
+    own = find_base_settings(objects)
+    return build_egress_proxy_layer(own, objects.namespace) if own else None
 
 
-def of_proxy(proxy: Proxy) -> Layer:
+def build_proxy_layer(proxy: Proxy) -> Layer:
     """OpenShift's Proxy: the URLs of its status, which are those that the operator found valid; of a new object its spec's."""
     spec, status = proxy.spec, proxy.status
     urls = status or spec
@@ -87,21 +87,21 @@ def of_proxy(proxy: Proxy) -> Layer:
         urls.https_proxy or None,
         None,
         split(spec.no_proxy or ""),
-        openshift_bundle(spec.trusted_ca.name if spec.trusted_ca else ""),
+        resolve_openshift_bundle(spec.trusted_ca.name if spec.trusted_ca else ""),
         status.no_proxy or "" if status else None,
         source=proxy,
     )
 
 
-def openshift_bundle(name: str) -> tuple[str, str] | None:
+def resolve_openshift_bundle(name: str) -> tuple[str, str] | None:
     """Namespace and name of the ConfigMap that `trustedCA` of OpenShift's Proxy names; None for an empty name."""
     if not name:
         return None
     return OPENSHIFT_MANAGED if name == OPENSHIFT_BUNDLE else OPENSHIFT_CONFIG, name
 
 
-def of_egress_proxy(item: EgressProxy, namespace: str) -> Layer:
-    """An EgressProxy; `namespace` is Transom's. An empty text is as good as none."""
+def build_egress_proxy_layer(item: EgressProxy, namespace: str) -> Layer:
+    """Build the layer of an EgressProxy; `namespace` is Transom's. An empty string equals a missing field."""
     spec = item.spec
     return Layer(
         spec.http_proxy or None,
@@ -113,51 +113,51 @@ def of_egress_proxy(item: EgressProxy, namespace: str) -> Layer:
     )
 
 
-def of_own_cluster(objects: SettingsObjects) -> Layered:
-    """The base alone: no layer holds for the cluster that it lives in."""
-    first = base(objects)
-    return _layered([first] if first else [], base_settings(objects))
+def merge_own_layers(objects: SettingsObjects) -> LayeredSettings:
+    """Return the settings of the base alone: other layers do not apply to the cluster that it is in."""
+    first = build_base_layer(objects)
+    return _merge_layers([first] if first else [], find_base_settings(objects))
 
 
-def of_workload_cluster(objects: SettingsObjects, cluster: Cluster) -> Layered:
-    """Base, where it has no selector or one that matches, then the layers that match, by priority and name."""
-    first, own = base(objects), base_settings(objects)
+def merge_workload_layers(objects: SettingsObjects, cluster: Cluster) -> LayeredSettings:
+    """Merge the base, if its selector matches or is missing, and then matching layers by priority and name."""
+    first, own = build_base_layer(objects), find_base_settings(objects)
     layers = []
-    if first and (own is None or _selects(own, cluster)):
+    if first and (own is None or _is_selected(own, cluster)):
         layers.append(first)
     others = sorted(
-        (item for item in objects.egress_proxies if item.metadata.name != BASE and _selects(item, cluster)),
+        (item for item in objects.egress_proxies if item.metadata.name != BASE and _is_selected(item, cluster)),
         key=lambda item: (item.spec.priority, item.metadata.name),
     )
-    layers += [of_egress_proxy(item, objects.namespace) for item in others]
-    return _layered(layers, own if first in layers else None)
+    layers += [build_egress_proxy_layer(item, objects.namespace) for item in others]
+    return _merge_layers(layers, own if first in layers else None)
 
 
-def _propagated(spec: EgressProxySpec) -> LabelSelector | None:
+def _get_propagated_selector(spec: EgressProxySpec) -> LabelSelector | None:
     pods = spec.propagated.pods if spec.propagated is not None else None
     return pods.namespace_selector if pods is not None else None
 
 
 def is_direct(layer: Layer) -> bool:
-    """Whether it takes the proxy and the CAs of the layers below it away."""
+    """Return True if the layer removes the proxy and the CAs of the layers below it."""
     return isinstance(layer.source, EgressProxy) and layer.source.spec.mode == "Direct"
 
 
-def _selects(item: EgressProxy, cluster: Cluster) -> bool:
+def _is_selected(item: EgressProxy, cluster: Cluster) -> bool:
     selector = item.spec.cluster_selector
     return selector is None or selector.matches(cluster.metadata.labels)
 
 
-def _layered(layers: Iterable[Layer], own: EgressProxy | None) -> Layered:
+def _merge_layers(layers: Iterable[Layer], own: EgressProxy | None) -> LayeredSettings:
     layers = tuple(layers)
-    made = Layered(layers=layers)
+    made = LayeredSettings(layers=layers)
     specs: list[EgressProxySpec] = [own.spec] if own else []
     specs += [layer.source.spec for layer in layers if isinstance(layer.source, EgressProxy) and layer.source is not own]
     for layer in layers:
         sets = layer.http_proxy or layer.https_proxy or layer.credentials
         drops = is_direct(layer)
         unit = layer if sets else None if drops else made.unit
-        made = Layered(
+        made = LayeredSettings(
             unit.http_proxy if unit else None,
             unit.https_proxy if unit else None,
             unit.credentials if unit else None,
@@ -172,7 +172,7 @@ def _layered(layers: Iterable[Layer], own: EgressProxy | None) -> Layered:
         made,
         rollout=next((spec.rollout for spec in reversed(specs) if spec.rollout), "Manual"),
         propagate=next((spec.propagate for spec in reversed(specs) if spec.propagate is not None), False),
-        propagated_selector=next(filter(None, map(_propagated, reversed(specs))), None),
+        propagated_selector=next(filter(None, map(_get_propagated_selector, reversed(specs))), None),
         consumers=next((spec.consumers for spec in reversed(specs) if spec.consumers is not None), None),
         apps=tuple(dict.fromkeys(app for spec in specs for app in spec.apps)),
     )

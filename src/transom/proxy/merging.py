@@ -12,12 +12,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from transom.proxy.infrastructure_kinds import INFRASTRUCTURE_KINDS
-from transom.proxy.no_proxy import ALL, join, split
+from transom.proxy.no_proxy import ALL, is_everything, join, split
 from transom.proxy.objects import Cluster, InfrastructureCluster, Networks, Platform
 
 METADATA_ADDRESS: Final = "169.254.169.254"
 _AZURE_WIRE_SERVER: Final = "168.63.129.16"
-CATCH_ALL: Final = ("0.0.0.0/0", "::/0")
 # github.com/openshift/api, config/v1, PlatformType; those of them that add something are named in of_platform
 _WITHOUT_ITEMS: Final = frozenset(
     (
@@ -38,7 +37,7 @@ _KNOWN: Final = _WITHOUT_ITEMS | {"AWS", "Azure", "GCP", "OpenStack", "EquinixMe
 
 
 class MergedPart(msgspec.Struct, frozen=True):
-    """Items that are in a list for one reason, which is a text for people."""
+    """Items that are in a list for one reason, which is a string for people."""
 
     reason: str
     items: tuple[str, ...]
@@ -52,7 +51,7 @@ class MergedNoProxy(msgspec.Struct, frozen=True):
     in_order: bool = True
     """Whether the order of the parts is the list's; else it is byte-sorted."""
     verbatim: str | None = None
-    """The list where somebody else has merged it."""
+    """The list if another program has merged it."""
 
     @property
     def text(self) -> str:
@@ -60,37 +59,37 @@ class MergedNoProxy(msgspec.Struct, frozen=True):
         if self.verbatim is not None:
             return self.verbatim
         items = [item for part in self.parts for item in part.items]
-        return join(items if self.in_order or ALL in items else sorted(items, key=_as_bytes))
+        return join(items if self.in_order or ALL in items else sorted(items, key=_encode_item))
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Why each item of the list is there, in the list's order."""
-        found: dict[str, str] = {}
+        """The reason of each item, in the list's order."""
+        reason_by_item: dict[str, str] = {}
         for part in self.parts:
             for item in part.items:
-                found.setdefault(item, part.reason)
-        return {item: found[item] for item in split(self.text)}
+                reason_by_item.setdefault(item, part.reason)
+        return {item: reason_by_item[item] for item in split(self.text)}
 
 
-def of_own_cluster(networks: Networks, users: Iterable[MergedPart]) -> MergedNoProxy:
-    """The list of the cluster that the settings live in: a set, byte-sorted; `*` alone where the user wrote it."""
+def merge_own_cluster(networks: Networks, users: Iterable[MergedPart]) -> MergedNoProxy:
+    """Merge the list of the cluster that has the settings: a byte-sorted set; `*` alone if the user wrote it."""
     users = tuple(users)
-    unknown = () if any(ALL in part.items for part in users) else tuple(_unknown(networks))
-    return MergedNoProxy(tuple(_parts(networks, users, dot=".")), unknown, in_order=False)
+    unknown = () if any(ALL in part.items for part in users) else tuple(_iter_unknown_fields(networks))
+    return MergedNoProxy(tuple(_iter_parts(networks, users, dot=".")), unknown, in_order=False)
 
 
-def of_workload_cluster(
+def merge_workload_cluster(
     cluster: Cluster,
     users: Iterable[MergedPart],
     machines: Iterable[MergedPart],
     infrastructure: InfrastructureCluster | None = None,
 ) -> MergedNoProxy:
-    """The list of a Cluster API cluster, in its fixed order; `machines` are its machines' networks, as layers have them."""
+    """Merge the list of a Cluster API cluster, in its fixed order; `machines` are the layers' machine networks."""
     kind = INFRASTRUCTURE_KINDS.get(cluster.infrastructure or "")
     where = (infrastructure.region, infrastructure.cloud) if infrastructure else ()
     platform = Platform(kind.platform, *where) if kind and kind.platform else None
     networks = Networks(cluster.service_domain, (), cluster.services, cluster.pods, cluster.endpoint_host, platform)
-    parts = [*_parts(networks, users, dot="")]
+    parts = [*_iter_parts(networks, users, dot="")]
     if platform is not None and platform.type == "Azure":
         # the agent of each machine reports there, in every cloud: learn.microsoft.com, "What is IP address 168.63.129.16?"
         parts.append(MergedPart("the platform, Azure", (_AZURE_WIRE_SERVER,)))
@@ -101,30 +100,30 @@ def of_workload_cluster(
     return MergedNoProxy((*parts, *map(_without_catch_all, machines)))
 
 
-def _parts(networks: Networks, users: Iterable[MergedPart], *, dot: str) -> Iterator[MergedPart]:
+def _iter_parts(networks: Networks, users: Iterable[MergedPart], *, dot: str) -> Iterator[MergedPart]:
     """Those of any cluster, in the order of the RFC; `dot` stands before names."""
     yield MergedPart("the cluster's DNS domain", (dot + (networks.dns_domain or "cluster.local").strip("."),))
     yield _without_catch_all(MergedPart("the network of Services", networks.service_network))
     yield _without_catch_all(MergedPart("the network of pods", networks.pod_network))
     yield MergedPart("the API server", (networks.internal_api_host,) if networks.internal_api_host else ())
     yield from users
-    yield MergedPart("Services by their short names", (f"{dot}svc",))
+    yield MergedPart("Services by NAME.NAMESPACE.svc", (f"{dot}svc",))
     yield MergedPart("the machine itself", ("127.0.0.1", "localhost"))
     if networks.platform:
-        yield MergedPart(f"the platform, {networks.platform.type}", tuple(of_platform(networks.platform)))
+        yield MergedPart(f"the platform, {networks.platform.type}", tuple(iter_platform_items(networks.platform)))
     yield _without_catch_all(MergedPart("the network of machines", networks.machine_network))
 
 
 def _without_catch_all(part: MergedPart) -> MergedPart:
-    """What is everything would bypass the proxy always: clients read it so, and nobody means it."""
-    return MergedPart(part.reason, tuple(one for one in part.items if one not in CATCH_ALL))
+    """Return the part without items that cover everything: with them, clients would always bypass the proxy."""
+    return MergedPart(part.reason, tuple(item for item in part.items if not is_everything(item)))
 
 
-def _as_bytes(item: str) -> bytes:
+def _encode_item(item: str) -> bytes:
     return item.encode("utf-8", "surrogatepass")
 
 
-def _unknown(networks: Networks) -> Iterator[str]:
+def _iter_unknown_fields(networks: Networks) -> Iterator[str]:
     if not networks.machine_network:
         yield "machineNetwork"
     if not networks.service_network:
@@ -136,17 +135,17 @@ def _unknown(networks: Networks) -> Iterator[str]:
 
 
 def is_known(platform: str) -> bool:
-    """Whether the platform's type is one that OpenShift or Transom knows."""
+    """Return True if OpenShift or Transom knows the platform type."""
     return platform in _KNOWN
 
 
-def known_platform(name: str) -> str | None:
-    """The platform's type of a name in any case; None where nobody knows it."""
-    return next((one for one in sorted(_KNOWN) if one.casefold() == name.casefold()), None)
+def find_platform(name: str) -> str | None:
+    """Return the platform type of a name, compared without case; None if it is unknown."""
+    return next((item for item in sorted(_KNOWN) if item.casefold() == name.casefold()), None)
 
 
-def of_platform(platform: Platform) -> Iterator[str]:
-    """The platform's own: metadata services and internal domains."""
+def iter_platform_items(platform: Platform) -> Iterator[str]:
+    """Yield the platform's own items: metadata services and internal domains."""
     if platform.type in ("AWS", "Azure", "GCP", "OpenStack"):
         yield METADATA_ADDRESS
     match platform.type:
@@ -158,13 +157,13 @@ def of_platform(platform: Platform) -> Iterator[str]:
             yield from ("metadata", "metadata.google.internal", "metadata.google.internal.")
         case "Azure" if platform.cloud not in ("", "AzurePublicCloud"):
             yield _AZURE_WIRE_SERVER
-            host = host_of(platform.arm_endpoint) if platform.cloud == "AzureStackCloud" else None
+            host = parse_host(platform.arm_endpoint) if platform.cloud == "AzureStackCloud" else None
             if host:
                 yield host
 
 
-def host_of(url: str) -> str | None:
-    """The host of a URL, without brackets and port; None where it has none. A text without scheme is a host already."""
+def parse_host(url: str) -> str | None:
+    """Return the host of a URL, without brackets and port, or None. A string without scheme is already a host."""
     try:
         return urlsplit(url if "://" in url else f"//{url}").hostname
     except ValueError:

@@ -1,4 +1,4 @@
-"""The user's NO_PROXY list: its items, what is wrong with them, and whether they cover the machines of a cluster.
+"""The user's NO_PROXY list: its items, the rules for an item, and whether they cover the machines of a cluster.
 
 The rules are those of OpenShift's cluster-network-operator (pkg/util/validation). The list is `*` alone, or it has items: IP
 addresses, CIDRs, or DNS-1123 subdomains with at most one leading and one trailing dot.
@@ -6,11 +6,12 @@ addresses, CIDRs, or DNS-1123 subdomains with at most one leading and one traili
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final
 
-from transom.proxy.finding import Finding, Path, Place
+from transom.common.counting import format_first
+from transom.proxy.finding import Severity
 
 MAX_ITEMS: Final = 5_000
 WARN_LENGTH: Final = 8_000
@@ -22,16 +23,22 @@ ALL: Final = "*"
 _LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _DOMAIN = re.compile(rf"\.?{_LABEL}(\.{_LABEL})*\.?\Z")
 _LIKE_ADDRESS = re.compile(r"\.?[0-9.]+\Z")
-_BLANKS: Final = " \t\r\n\v\f\x85\xa0"
-"""What Go's strings.TrimSpace takes off, of Latin-1."""
+BLANKS: Final = " \t\r\n\v\f\x85\xa0"
+"""The characters of Latin-1 that Go's strings.TrimSpace removes."""
 _LISTED: Final = 3
+_HARMLESS: Final = re.compile(
+    r"\.?(?!xn--)[a-z](?:[a-z0-9-]*[a-z0-9])?(?:\.(?!xn--)[a-z](?:[a-z0-9-]*[a-z0-9])?)*"
+    r"|[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}(?:/(?:[1-9]|[12][0-9]|3[0-2]))?"
+    r"|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}"
+)
+"""Plain names, IPv4 addresses and networks, and IPv6 addresses. `test_harms` verifies that they harm no client."""
 
 
 def split(text: str) -> tuple[str, ...]:
-    """The items of a list, without blanks around them; an empty text has none."""
+    """Split a list into items, without spaces around them; an empty string has none."""
     if not text:
         return ()
-    return tuple(item.strip(_BLANKS) for item in text.split(","))
+    return tuple(item.strip(BLANKS) for item in text.split(","))
 
 
 def join(items: Iterable[str]) -> str:
@@ -41,20 +48,36 @@ def join(items: Iterable[str]) -> str:
 
 
 def is_cidr(text: str) -> bool:
-    """Whether Go's net.ParseCIDR takes it: an address, a slash and a decimal length; host bits may be set."""
+    """Return True if Go's net.ParseCIDR accepts it: address, slash, decimal length; host bits may be set."""
     address, slash, length = text.partition("/")
     if not slash or not length.isascii() or not length.isdigit():
         return False
-    version = _ip_version(address)
+    version = _get_ip_version(address)
     return version is not None and int(length[-6:]) <= (32 if version == 4 else 128) and not length[:-6].strip("0")
 
 
+def is_harmless(item: str) -> bool:
+    """Return True if no client can fail on an item, or send everything direct because of it, so that nothing is evaluated."""
+    return _HARMLESS.fullmatch(item) is not None
+
+
+def is_ipv6_network(item: str) -> bool:
+    """Return True if an item is a network of IPv6 addresses."""
+    return ":" in item and is_cidr(item)
+
+
+def is_everything(text: str) -> bool:
+    """Return True for a network of all addresses of its family: `0.0.0.0/0`, `::/0`, `10.0.0.0/0`."""
+    _, slash, length = text.partition("/")
+    return bool(slash and length) and not length.strip("0") and is_cidr(text)
+
+
 def is_ip(text: str) -> bool:
-    """Whether Go's net.ParseIP takes it: no zone, no leading zeros."""
-    return _ip_version(text) is not None
+    """Return True if Go's net.ParseIP accepts it: no zone, no leading zeros."""
+    return _get_ip_version(text) is not None
 
 
-def _ip_version(text: str) -> int | None:
+def _get_ip_version(text: str) -> int | None:
     if "%" in text or "/" in text:
         return None
     try:
@@ -63,84 +86,30 @@ def _ip_version(text: str) -> int | None:
         return None
 
 
-def examine(text: str, place: Place, path: Path) -> Iterator[Finding]:
-    """Everything that is wrong with a list. A list with an `@` may hold a password: nothing of it is shown then."""
-    if text.strip(_BLANKS) == ALL or not text:
-        return
-    if text.count(",") >= MAX_ITEMS:
-        yield place.error(path, f"has {text.count(',') + 1:,} items: at most {MAX_ITEMS:,} are taken; use CIDRs and domains")
-        return
-    secret = "@" in text
-    start = 0
-    for index, raw in enumerate(text.split(","), 1):
-        item = raw.strip(_BLANKS)
-        left = start + len(raw) - len(raw.lstrip(_BLANKS))
-        start += len(raw) + 1
-        fault = _fault(item)
-        if fault is None:
-            continue
-        severity, reason = fault
-        if secret:
-            reason = _WITHHELD
-        name = f"item {index}" if secret or not item else f"item {index} `{_shortened(item)}`"
-        report = place.error if severity == "error" else place.warning
-        shown, span = (None, None) if secret else (text, (left, left + max(1, len(item))))
-        yield report(path, f"{name} {reason}", shown, span)
+NO_ITEM: Final[tuple[Severity, str]] = ("error", "is not an IP address, a CIDR or a lower-case domain name")
 
 
-_NO_ITEM: Final = ("error", "is not an IP address, a CIDR or a lower-case domain name")
-_WITHHELD: Final = (
-    "is not an IP address, a CIDR or a lower-case domain name (it is not shown: the list has an `@`, and may hold a password)"
-)
-
-
-def _shortened(item: str) -> str:
-    kept = item if len(item) <= 80 else item[:77] + "…"
-    return "".join(c if c.isprintable() else "·" for c in kept)
-
-
-def _fault(item: str) -> tuple[str, str] | None:
-    fault = _fault_of(item)
-    if fault == _NO_ITEM:
-        instead = suggestion(item)
-        if ";" in item or any(character.isspace() for character in item):
-            return "error", f"{_NO_ITEM[1]}: items are separated by a comma alone"
-        return "error", _NO_ITEM[1] + (f": write `{instead}`" if instead else "")
-    # of the valid forms those that Go does not heed as they are meant; what looks like an address is named already
-    return _read_otherwise(item) if fault is None and (item.endswith(".") or _is_mapped(item)) else fault
-
-
-def _is_mapped(item: str) -> bool:
-    """Whether it is an IPv4 address or network in the form of an IPv6 one."""
-    return ":" in item and ipaddress.IPv6Address(item.partition("/")[0]).ipv4_mapped is not None
-
-
-def _read_otherwise(item: str) -> tuple[str, str] | None:
-    """What the profile of Go, which kubelet and containerd are written in, makes of a valid item."""
-    # most lists have no such item, and an operator need not hold the profiles of 40 clients
-    from transom.proxy.clients.lint import lint
-
-    for found in lint(item, ("go",)):
-        instead = f"; write `{found.instead}`" if found.instead else ""
-        return "warning", f"is read otherwise by kubelet and containerd: {found.problem}{instead}"
-    return None
-
-
-def _fault_of(item: str) -> tuple[str, str] | None:
+def find_fault(item: str) -> tuple[Severity, str] | None:
+    """Return the fault of an item, without spaces around it, by the rules of this module; None if it is valid."""
     if not item:
         return "error", "is empty: take the comma out"
     if item == ALL:
         return "error", "may only stand alone: write `*` as the whole list, or take it out"
+    if is_everything(item):
+        return "warning", "is every address: requests to addresses bypass the proxy, those to names do not"
     if is_ip(item) or is_cidr(item):
         return None
     if len(item.strip(".")) <= 253 and _DOMAIN.match(item):
         if _LIKE_ADDRESS.match(item):
-            return "warning", f"looks like an IP address but is none: clients take it as a domain name{_address_instead(item)}"
+            return (
+                "warning",
+                f"looks like an IP address but is none: clients take it as a domain name{_format_address_hint(item)}",
+            )
         return None
-    return _NO_ITEM
+    return NO_ITEM
 
 
-def _address_instead(item: str) -> str:
+def _format_address_hint(item: str) -> str:
     parts = item.strip(".").split(".")
     if len(parts) == 4 and all(part and len(part) < 10 for part in parts):
         plain = ".".join(str(int(part)) for part in parts)
@@ -151,9 +120,12 @@ def _address_instead(item: str) -> str:
     return ""
 
 
-def suggestion(item: str) -> str | None:
-    """The valid form that the writer of an invalid item most likely meant, or None."""
-    text = item.strip().lower()
+_QUOTES: Final = "\"'“”„‘’‚«»`"
+
+
+def suggest_item(item: str) -> str | None:
+    """Return the valid form that the writer of an invalid item most likely meant, or None."""
+    text = item.strip().strip(_QUOTES).strip().lower()
     text = re.sub(r"^[a-z][a-z0-9+.-]*://", "", text)
     if text.count("/") == 1 and _mask_length(text) is not None:
         return _mask_length(text)
@@ -165,7 +137,7 @@ def suggestion(item: str) -> str | None:
     text = re.sub(r"^\.\.+", ".", text)
     # one dot at the end would be valid, and Go does not heed the item then
     text = text.rstrip(".")
-    return text if text not in (item, ALL) and _fault_of(text) is None else None
+    return text if text not in (item, ALL) and find_fault(text) is None else None
 
 
 def _mask_length(text: str) -> str | None:
@@ -190,35 +162,34 @@ def _without_port(text: str) -> str:
     return text
 
 
-def reached_at(addresses: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Of a Machine's `status.addresses` (type, address) what the API server calls its kubelet by.
+def select_kubelet_addresses(addresses: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Select the addresses at which the API server calls a kubelet, from a Machine's `status.addresses`.
 
-    kubeadm sets `--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname` (cmd/kubeadm/app/phases/controlplane).
+    `addresses` are pairs of type and address. kubeadm sets
+    `--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname` (cmd/kubeadm/app/phases/controlplane).
     """
-    found: dict[str, list[str]] = {"InternalIP": [], "ExternalIP": []}
+    addresses_by_type: dict[str, list[str]] = {"InternalIP": [], "ExternalIP": []}
     for kind, address in addresses:
-        if kind in found and is_ip(address):
-            found[kind].append(address)
-    return tuple(found["InternalIP"] or found["ExternalIP"])
+        if kind in addresses_by_type and is_ip(address):
+            addresses_by_type[kind].append(address)
+    return tuple(addresses_by_type["InternalIP"] or addresses_by_type["ExternalIP"])
 
 
-def uncovered(no_proxy: str, addresses: Iterable[str]) -> tuple[str, ...]:
-    """The IP addresses of kubelets and etcd's members that no item of a list covers: as clients read it that know networks."""
+def list_uncovered(no_proxy: str, addresses: Iterable[str]) -> tuple[str, ...]:
+    """List the addresses of kubelets and etcd members that no item covers, for clients that read networks."""
     addresses = tuple(addresses)
     if not addresses or no_proxy == ALL:
         return ()
     networks: list[IPv4Network | IPv6Network] = [
         ip_network(item, strict=False) for item in split(no_proxy) if is_ip(item) or is_cidr(item)
     ]
-    found = ((text, ip_address(text)) for text in addresses)
-    return tuple(text for text, address in found if not any(address in one for one in networks))
+    parsed_addresses = ((text, ip_address(text)) for text in addresses)
+    return tuple(text for text, address in parsed_addresses if not any(address in network for network in networks))
 
 
-def uncovered_text(addresses: Sequence[str]) -> str:
-    """What comes of it, and what to do."""
-    more = len(addresses) - _LISTED
-    listed = ", ".join(addresses[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+def describe_uncovered(addresses: Sequence[str]) -> str:
+    """Describe the effect of uncovered addresses, and the fix."""
     return (
-        f"no item of NO_PROXY covers {listed}: the API server reaches kubelets there, and etcd its peers, through the proxy; "
-        "name the network in noProxy, or in networks.machineNetwork, of a layer for this cluster"
+        f"no item of NO_PROXY covers {format_first(addresses, _LISTED)}: the API server reaches kubelets there, and etcd its"
+        " peers, through the proxy; name the network in noProxy, or in networks.machineNetwork, of a layer for this cluster"
     )

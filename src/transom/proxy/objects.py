@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from transom.proxy.finding import Place
+from transom.proxy.finding import Path, Place
 from transom.proxy.secret import Secret
 
 Scope = Literal["Services", "Machine", "Both"]
@@ -21,7 +21,7 @@ class Base(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Meta(Base, frozen=True):
-    """The part of `metadata` that somebody here reads. `namespace` is None for cluster-scoped objects."""
+    """The fields of `metadata` that this package reads. `namespace` is None for cluster-scoped objects."""
 
     name: str = ""
     namespace: str | None = None
@@ -53,26 +53,27 @@ class LabelSelector(Base, frozen=True):
     match_expressions: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
+        """Return True if an object with these labels is selected."""
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
-            _holds(requirement, labels) for requirement in self.match_expressions
+            _is_met(requirement, labels) for requirement in self.match_expressions
         )
 
 
-def selector_value(selector: LabelSelector) -> dict[str, Any]:
-    """A selector in plain values, as an API server takes it: with each operator, and nothing empty."""
+def build_selector_value(selector: LabelSelector) -> dict[str, Any]:
+    """Build the plain values of a selector for an API server: with each operator, and nothing empty."""
     made: dict[str, Any] = {}
     if selector.match_labels:
         made["matchLabels"] = dict(selector.match_labels)
     if selector.match_expressions:
         made["matchExpressions"] = [
-            {"key": one.key, "operator": one.operator} | ({"values": list(one.values)} if one.values else {})
-            for one in selector.match_expressions
+            {"key": match_expression.key, "operator": match_expression.operator}
+            | ({"values": list(match_expression.values)} if match_expression.values else {})
+            for match_expression in selector.match_expressions
         ]
     return made
 
 
-def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+def _is_met(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":
@@ -95,7 +96,7 @@ class Platform(Base, frozen=True):
 
 
 class Networks(Base, frozen=True):
-    """The networks of a cluster; None or empty is not known. CIDRs as they were written."""
+    """The networks of a cluster; None or empty means unknown. CIDRs are kept verbatim."""
 
     dns_domain: str | None = None
     machine_network: tuple[str, ...] = ()
@@ -111,20 +112,23 @@ class WindowsSettings(Base, frozen=True):
     environment_scope: Annotated[
         Scope,
         msgspec.Meta(
-            description="Where the variables are set: in the environment of each service, of the machine (seen after a boot),"
-            " or both."
+            description="Where Transom sets the variables: in the environment of each service, of the machine (effective after"
+            " a reboot), or both."
         ),
     ] = "Services"
     services: tuple[str, ...] = ("containerd", "kubelet", "cloud-node-manager")
     restart: Annotated[
         Restart,
         msgspec.Meta(
-            description="When the services whose settings changed are restarted. Manual waits for the annotation"
-            " transom.dev/restart on the instance."
+            description="When Transom restarts services whose settings changed. Manual waits for `transom restart`,"
+            " or for annotation transom.dev/restart on the instance."
         ),
     ] = "Rolling"
     win_http: Annotated[
-        bool, msgspec.Meta(description="Also set WinHTTP's proxy: for Windows Update, Defender and revocation lists.")
+        bool,
+        msgspec.Meta(
+            description="Whether Transom also sets WinHTTP's proxy: for Windows Update, Defender and revocation lists."
+        ),
     ] = msgspec.field(default=False, name="winHTTP")
 
 
@@ -136,21 +140,29 @@ class LinuxSettings(Base, frozen=True):
 
 
 class PodsSettings(Base, frozen=True):
-    """Which namespaces' pods get the settings; None is the webhook's default."""
+    """Which namespaces' pods get the settings, and what of NO_PROXY; None is the webhook's default."""
 
     namespace_selector: LabelSelector | None = None
+    ipv6_networks: Literal["Omit", "Keep"] | None = None
 
 
 class ValuesSettings(Base, frozen=True):
-    """How the values objects of workload clusters are called."""
+    """How the values objects of workload clusters, and the Secret of the drop-in, are called."""
 
     names: Literal["Own"] | None = None
+    drop_in_name: Literal["Own"] | None = None
+
+
+class PropagatedPods(Base, frozen=True):
+    """Which namespaces' pods of workload clusters get the settings."""
+
+    namespace_selector: LabelSelector | None = None
 
 
 class PropagatedSettings(Base, frozen=True):
     """What workload clusters get as their own settings of these names."""
 
-    pods: PodsSettings | None = None
+    pods: PropagatedPods | None = None
 
 
 class AppReference(Base, frozen=True):
@@ -223,24 +235,31 @@ class Proxy(Base, frozen=True):
 
 
 class SecretObject(Base, frozen=True):
-    """A Kubernetes Secret. A value that is not text is None; `faulty` are keys of which a finding speaks already."""
+    """A Kubernetes Secret. A value that is not text is None; `faulty` are keys of which a finding speaks already.
+
+    `unresolved` are keys whose value is a placeholder of another tool, each with what to do; `encrypted`: SOPS has it.
+    """
 
     metadata: Meta
     place: Place
     data: dict[str, Secret | None] = {}
     faulty: frozenset[str] = frozenset()
+    unresolved: dict[str, str] = {}
+    encrypted: bool = False
 
 
 class ConfigMap(Base, frozen=True):
-    """A Kubernetes ConfigMap; a value of `binaryData` is not here."""
+    """A Kubernetes ConfigMap; of `binaryData` the keys alone are here. `encrypted`: SOPS has it."""
 
     metadata: Meta
     place: Place
     data: dict[str, str] = {}
+    binary: frozenset[str] = frozenset()
+    encrypted: bool = False
 
 
 class Cluster(Base, frozen=True):
-    """A Cluster API `Cluster`: its networks and its endpoint as far as they are known. `paused` as in `spec.paused`."""
+    """A Cluster API `Cluster`: its networks and its endpoint, as far as known. `paused` is from `spec.paused`."""
 
     metadata: Meta
     place: Place
@@ -256,12 +275,32 @@ class Cluster(Base, frozen=True):
     control_plane: str | None = None
     """The kind of its control plane, such as KubeadmControlPlane."""
     control_plane_name: str | None = None
+    overrides: dict[str, tuple[Place, Path]] = {}
+    """Where its control plane sets `services`, `pods` or `service_domain`, which it does not take from the Cluster then."""
 
     @property
     def endpoint(self) -> str:
-        """Where its API server is, as host:port; empty while nobody knows."""
+        """Return the API server's host:port; empty if it is unknown."""
         host = f"[{self.endpoint_host}]" if self.endpoint_host and ":" in self.endpoint_host else self.endpoint_host
         return f"{host}:{self.endpoint_port}" if host and self.endpoint_port else ""
+
+
+class MachineObject(Base, frozen=True):
+    """An object of Cluster API that says how machines are made, in plain values: they can hold secrets."""
+
+    group: str
+    kind: str
+    name: str
+    namespace: str
+    place: Place
+    spec: dict[str, Any]
+    labels: dict[str, str] = {}
+    version: str = ""
+    inject: str = ""
+    """Where it has `transom.dev/inject: "true"`: `labels` or `annotations`; empty: nowhere."""
+
+    def __repr__(self) -> str:
+        return f"MachineObject({self.place.object})"
 
 
 class InfrastructureCluster(Base, frozen=True):
@@ -338,19 +377,33 @@ class SettingsObjects(Base, frozen=True):
     service_cidrs: tuple[ServiceCIDR, ...] = ()
     kubeadm_config: KubeadmConfig | None = None
     cluster_info: ClusterInfo | None = None
+    makers: dict[tuple[str, str, str], str] = {}
+    """What makes a Secret or a ConfigMap in a cluster, such as `SealedSecret/a/b`, by kind, namespace and name of that."""
     machine_addresses: dict[tuple[str, str], tuple[str, ...]] = {}
     """The IP addresses of Cluster API's Machines, by namespace and name of their Cluster, where they were asked for."""
+    machine_objects: tuple[MachineObject, ...] = ()
+    """Cluster API's objects that were requested."""
 
-    def infrastructure_of(self, cluster: Cluster) -> InfrastructureCluster | None:
-        """What says where a Cluster runs: its infrastructure object, else its control plane."""
+    def find_infrastructure(self, cluster: Cluster) -> InfrastructureCluster | None:
+        """Return the object with the location of a Cluster: its infrastructure, otherwise its control plane; or None."""
         references = (cluster.infrastructure, cluster.infrastructure_name), (cluster.control_plane, cluster.control_plane_name)
         keys = [(cluster.metadata.namespace or "", kind or "", name or "") for kind, name in references]
         return next((self.infrastructure_clusters[key] for key in keys if key in self.infrastructure_clusters), None)
 
-    def secret(self, namespace: str, name: str) -> SecretObject | None:
-        """The Secret of that name."""
+    def find_secret(self, namespace: str, name: str) -> SecretObject | None:
+        """Return the Secret with that name, or None."""
         return self.secrets.get((namespace, name))
 
-    def config_map(self, namespace: str, name: str) -> ConfigMap | None:
-        """The ConfigMap of that name."""
+    def describe_maker(self, kind: str, namespace: str, name: str) -> str:
+        """Return the end of a sentence about a Secret or a ConfigMap that is not here and that a cluster would make."""
+        maker = self.makers.get((kind, namespace, name)) or self.makers.get((kind, "", name))
+        if maker is None:
+            return ""
+        return (
+            f"; {maker} makes it, in a cluster alone: read it from there with --context, or add it to the files, "
+            f"`kubectl get {kind.lower()} {name} -n {namespace} -o yaml | transom apply -f FILES -f -`"
+        )
+
+    def find_config_map(self, namespace: str, name: str) -> ConfigMap | None:
+        """Return the ConfigMap with that name, or None."""
         return self.config_maps.get((namespace, name))

@@ -13,7 +13,7 @@ def redact_userinfo(text: str) -> str:
 
 
 def redact_variable(name: str, value: str) -> str:
-    """The value of an environment variable with its userinfo as `***`, also where a proxy is written without a scheme."""
+    """Return the value of an environment variable with its userinfo as `***`, even without a scheme."""
     if name.upper().endswith("_PROXY") and name.upper() != "NO_PROXY" and "://" not in value and "@" in value:
         return f"{REDACTED}@{value.rpartition('@')[2]}"
     return redact_userinfo(value)
@@ -32,7 +32,7 @@ class Secret:
         self._value: Final = value
 
     def reveal(self) -> str:
-        """The value itself, for the consumer that needs it and for nothing else."""
+        """Return the value itself, for the consumer that needs it and for nothing else."""
         return self._value
 
     def __repr__(self) -> str:

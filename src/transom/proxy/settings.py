@@ -7,8 +7,8 @@ from typing import Final, Literal, Protocol
 import msgspec
 
 from transom.proxy import layers, merging, networks, no_proxy, url, validation, withholding
-from transom.proxy.finding import Finding
-from transom.proxy.layers import ALL_CONSUMERS, WITH_CREDENTIALS, Layer, Layered
+from transom.proxy.finding import Finding, Place
+from transom.proxy.layers import ALL_CONSUMERS, WITH_CREDENTIALS, Layer, LayeredSettings
 from transom.proxy.objects import (
     AppReference,
     Cluster,
@@ -21,13 +21,18 @@ from transom.proxy.objects import (
     SettingsObjects,
     WindowsSettings,
 )
+from transom.proxy.pods_list import PodsList, build_pods_list
 from transom.proxy.secret import Secret
 from transom.proxy.trust import Certificate, parse_bundle
 
-__all__ = ["VARIABLES", "Consumer", "Effective", "Egress", "WindowsSettings", "effective"]
+__all__ = ["VARIABLES", "Consumer", "Egress", "ResolvedSettings", "WindowsSettings", "resolve_settings"]
 
 VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 """The variables that programs read, in the order in which they are set."""
+
+
+_MACHINE_PLATFORMS: Final = frozenset(("AWS", "Azure", "GCP", "VSphere", "Nutanix"))
+"""Platforms of OpenShift whose Machine API gives Windows machines user data."""
 
 
 class Egress(msgspec.Struct, frozen=True):
@@ -52,14 +57,16 @@ class Egress(msgspec.Struct, frozen=True):
     pods: PodsSettings = PodsSettings()
     """Of the own cluster alone."""
     missing: bool = False
-    """Whether no object speaks of the cluster, neither a base nor a layer: that is not "no proxy", and takes nothing away."""
+    """Whether no object selects the cluster, neither a base nor a layer: that is not "no proxy", and removes nothing."""
     propagated_selector: LabelSelector | None = None
-    """Of a workload cluster: what it gets as the `namespaceSelector` of its `pods`; None leaves what is there alone."""
+    """Of a workload cluster: what it gets as the `namespaceSelector` of its `pods`; None leaves it unchanged."""
     own_values: bool = False
-    """Whether the values objects have names of our own, beside those of a peer."""
+    """Whether the values objects have Transom's names, in addition to those of a peer."""
+    own_drop_in: bool = False
+    """Whether the Secret of the drop-in has its own name, next to that of a peer."""
     linux: LinuxSettings = LinuxSettings()
     direct: bool = False
-    """Whether a layer says that there is to be no proxy: it is known, and not only that nobody set one."""
+    """Whether a layer explicitly disables the proxy, and does not only omit it."""
 
     @property
     def configured(self) -> bool:
@@ -67,24 +74,29 @@ class Egress(msgspec.Struct, frozen=True):
         return bool(self.http_proxy or self.https_proxy or self.trust)
 
     @property
-    def as_judged(self) -> str:
-        """All that a host gets, and the endpoints by which it is judged, as a text that is the same in each process.
+    def evaluation_key(self) -> str:
+        """Return the settings of a host and its test endpoints as a string that is equal in each process.
 
-        It holds credentials: for keyed hashes alone.
+        It holds credentials: use it for keyed hashes only.
         """
-        trust = [one.sha256 for one in self.trust]
+        trust = [item.sha256 for item in self.trust]
         return msgspec.json.encode((self.variables, trust, self.windows, self.readiness_endpoints)).decode()
+
+    @property
+    def pods_list(self) -> PodsList:
+        """The NO_PROXY of pods."""
+        return build_pods_list(self.no_proxy, keep_ipv6_networks=self.pods.ipv6_networks == "Keep")
 
     @property
     def holds_credentials(self) -> bool:
         """Whether a URL has a user name in it."""
-        return withholding.hold_credentials(self.http_proxy, self.https_proxy)
+        return withholding.has_credentials(self.http_proxy, self.https_proxy)
 
-    def proxy_for(self, endpoint: str) -> Secret | None:
-        """The proxy through which a readiness endpoint is tried: that of its scheme.
+    def select_proxy(self, endpoint: str) -> Secret | None:
+        """Select the proxy for the test of a readiness endpoint, by the endpoint's scheme.
 
-        Where `httpProxy` stands alone, an https endpoint goes through it, as OpenShift's operator does: such settings are valid
-        of OpenShift's Proxy alone.
+        If only `httpProxy` is set, it is also used for https endpoints, as OpenShift's operator does: such settings are
+        valid only for OpenShift's Proxy.
         """
         plain = endpoint.lower().startswith("http:")
         return self.http_proxy if plain else self.https_proxy or self.http_proxy
@@ -98,7 +110,7 @@ class Egress(msgspec.Struct, frozen=True):
 
 
 class Instance(Protocol):
-    """What a host says about itself here: the Cluster API cluster whose settings hold for it."""
+    """What a host declares about itself: the Cluster API cluster whose settings apply to it."""
 
     @property
     def cluster(self) -> tuple[str, str] | None:
@@ -106,44 +118,44 @@ class Instance(Protocol):
         ...
 
 
-class Withheld(msgspec.Struct, frozen=True):
+class WithheldSettings(msgspec.Struct, frozen=True):
     """Settings with credentials that were not sent to a cluster: it gets nothing new, and keeps what it has.
 
     `by` is the name of the EgressProxy that has no `clusterSelector`.
     """
 
-    by: str
+    egress_proxy: str
     egress: Egress
 
 
-class Effective(msgspec.Struct, frozen=True):
+class ResolvedSettings(msgspec.Struct, frozen=True):
     """The settings of every cluster that the objects know; None where they are invalid, or in `withheld`."""
 
     own: Egress | None
     clusters: dict[tuple[str, str], Egress | None]
     networks: Networks
     findings: tuple[Finding, ...]
-    withheld: dict[tuple[str, str], Withheld] = {}
+    withheld: dict[tuple[str, str], WithheldSettings] = {}
 
-    def of(self, instance: Instance) -> Egress | None:
-        """The settings of a host: those of its cluster that are for nodes. None where they are invalid or withheld."""
+    def for_instance(self, instance: Instance) -> Egress | None:
+        """Return the node settings of a host's cluster; None if they are invalid or withheld."""
         egress = self.own if instance.cluster is None else self.clusters.get(instance.cluster)
-        withheld = self.withheld_from(instance)
+        withheld = self.find_withheld(instance)
         known = withheld.egress if withheld is not None else egress
         if known is not None and "Nodes" not in known.consumers:
             return Egress(windows=known.windows)
         return egress
 
-    def withheld_from(self, instance: Instance) -> Withheld | None:
-        """What a host does not get, since its cluster does not."""
+    def find_withheld(self, instance: Instance) -> WithheldSettings | None:
+        """Return the settings that are withheld from a host's cluster, or None."""
         return None if instance.cluster is None else self.withheld.get(instance.cluster)
 
-    def asked_for(self, cluster: tuple[str, str]) -> Egress | None:
-        """The settings of a cluster for a person who asks to be shown them, withheld or not. None where they are invalid."""
+    def get_with_withheld(self, cluster: tuple[str, str]) -> Egress | None:
+        """Return the settings of a cluster for display, even if withheld. None if they are invalid."""
         return self.withheld[cluster].egress if cluster in self.withheld else self.clusters[cluster]
 
 
-def effective(objects: SettingsObjects, now: datetime, server: str | None = None) -> Effective:
+def resolve_settings(objects: SettingsObjects, now: datetime, server: str | None = None) -> ResolvedSettings:
     """Validate everything and compute the settings of the own cluster and of every Cluster API `Cluster`.
 
     `objects` are all that was read; the dates of certificates are compared with `now`. `server` is the URL of the API server in
@@ -152,107 +164,115 @@ def effective(objects: SettingsObjects, now: datetime, server: str | None = None
     """
     findings: list[Finding] = []
     broken = {finding.object for finding in getattr(objects, "findings", ()) if finding.severity == "error"}
-    base = layers.base_settings(objects)
+    base = layers.find_base_settings(objects)
     misnamed = base is None and objects.proxy is None and not objects.clusters
-    for layer in _all_layers(objects):
-        found = list(validation.examine(layer, objects, now, misnamed=misnamed))
-        findings += found
-        if any(finding.severity == "error" for finding in found):
+    for layer in _iter_layers(objects):
+        layer_findings = list(validation.examine(layer, objects, now, misnamed=misnamed))
+        findings += layer_findings
+        if any(finding.severity == "error" for finding in layer_findings):
             broken.add(layer.source.place.object)
 
     of_settings = len(findings)
     if misnamed:
-        message = f"no EgressProxy is named `{layers.BASE}`, so no host gets settings: name the one for this cluster so"
-        findings += [item.place.error(("metadata", "name"), message) for item in objects.egress_proxies]
+        message = f"no EgressProxy is named `{layers.BASE}`, so no host gets settings: rename the one for this cluster"
+        findings += [item.place.build_error(("metadata", "name"), message) for item in objects.egress_proxies]
     if base and objects.proxy:
         fields = "the proxies, noProxy, trustedCA and readinessEndpoints"
-        message = f"OpenShift's Proxy/cluster is the base: {fields} of this object are not used"
-        findings.append(base.place.warning(("metadata", "name"), message))
-    known = networks.of_own_cluster(objects, base.spec.networks if base else None, server)
-    own = layers.of_own_cluster(objects)
+        message = f"OpenShift's Proxy/cluster sets the defaults: {fields} of this object are ignored"
+        findings.append(base.place.build_warning(("metadata", "name"), message))
+    known = networks.resolve_own_networks(objects, base.spec.networks if base else None, server)
+    own = layers.merge_own_layers(objects)
     merged = _merge_own(own, known)
     builder = _Builder(objects, broken)
     findings += networks.examine_sources(objects, base.spec.networks if base else None)
-    own_found = list(_own_findings(own, merged)) if builder.sound(own) else []
+    own_found = list(_iter_own_findings(own, merged)) if builder.is_sound(own) else []
     findings += own_found
     egress = (
         None
         if any(f.severity == "error" for f in own_found)
-        else builder.egress(own, merged.text, bool(known.internal_api_host))
+        else builder.build_egress(own, merged.text, bool(known.internal_api_host))
     )
 
     if egress is not None and base is not None and base.spec.pods is not None:
         egress = msgspec.structs.replace(egress, pods=base.spec.pods)
+    if egress is not None:
+        findings += _iter_harm_findings(own, egress, has_pods="Pods" in egress.consumers)
+        findings += _check_plain_proxies(own, egress, objects)
 
     clusters: dict[tuple[str, str], Egress | None] = {}
-    withheld: dict[tuple[str, str], Withheld] = {}
+    withheld: dict[tuple[str, str], WithheldSettings] = {}
     halves: dict[str, Layer] = {}
     for cluster in objects.clusters:
-        layered = layers.of_workload_cluster(objects, cluster)
+        layered = layers.merge_workload_layers(objects, cluster)
         text = _merge_workload(objects, layered, cluster).text
         key = (cluster.metadata.namespace or "", cluster.metadata.name)
         addresses = objects.machine_addresses.get(key, ())
-        found = list(_cluster_findings(layered, cluster, text, addresses)) if builder.sound(layered) else []
-        findings += found
-        invalid = any(finding.severity == "error" for finding in found)
-        made = None if invalid else builder.egress(layered, text, bool(cluster.endpoint_host))
-        by = withholding.withheld_by(layered, objects)
-        if made is not None and by is not None and _reaches(made):
-            withheld[key] = Withheld(by, made)
+        layer_findings = list(_iter_cluster_findings(layered, cluster, text, addresses)) if builder.is_sound(layered) else []
+        findings += layer_findings
+        invalid = any(finding.severity == "error" for finding in layer_findings)
+        made = None if invalid else builder.build_egress(layered, text, bool(cluster.endpoint_host))
+        by = withholding.find_withholding_proxy(layered, objects)
+        if made is not None and by is not None and _is_used(made):
+            withheld[key] = WithheldSettings(by, made)
         clusters[key] = None if key in withheld else made
+        if made is not None:
+            # its pods get what its own settings say, once it has them
+            findings += _iter_harm_findings(layered, made, has_pods=False)
         if made is not None and layered.unit is not None and "Apps" in made.consumers:
             halves[layered.unit.source.place.object] = layered.unit
     by_layer: dict[str, list[tuple[str, str]]] = {}
-    for key, one in withheld.items():
-        by_layer.setdefault(one.by, []).append(key)
+    for key, entry in withheld.items():
+        by_layer.setdefault(entry.egress_proxy, []).append(key)
     findings += withholding.examine(objects, by_layer)
     # before what is said of networks: of many warnings a condition shows the first
-    findings[of_settings:of_settings] = (finding for layer in halves.values() for finding in _half(layer))
-    return Effective(egress, clusters, known, tuple(findings), withheld)
+    findings[of_settings:of_settings] = (finding for layer in halves.values() for finding in _check_half_set(layer))
+    return ResolvedSettings(egress, clusters, known, tuple(findings), withheld)
 
 
-def _reaches(egress: Egress) -> bool:
-    """Whether anything is made of these settings for a workload cluster."""
-    return egress.propagate or any(one in egress.consumers for one in ("Nodes", "Apps", "StaticPods"))
+def _is_used(egress: Egress) -> bool:
+    """Return True if a workload cluster uses any of these settings."""
+    return egress.propagate or any(item in egress.consumers for item in ("Nodes", "Apps", "StaticPods"))
 
 
-def _all_layers(objects: SettingsObjects) -> Iterator[Layer]:
+def _iter_layers(objects: SettingsObjects) -> Iterator[Layer]:
     if objects.proxy is not None:
-        yield layers.of_proxy(objects.proxy)
+        yield layers.build_proxy_layer(objects.proxy)
     for item in objects.egress_proxies:
-        yield layers.of_egress_proxy(item, objects.namespace)
+        yield layers.build_egress_proxy_layer(item, objects.namespace)
 
 
-def merged_no_proxy(objects: SettingsObjects, known: Networks, cluster: Cluster | None = None) -> merging.MergedNoProxy:
-    """The list of a `cluster` with the reason of each item. None is the own cluster, whose networks are `known`."""
+def merge_no_proxy(objects: SettingsObjects, known: Networks, cluster: Cluster | None = None) -> merging.MergedNoProxy:
+    """Merge the list of a `cluster`, with reasons. None is the own cluster, whose networks are `known`."""
     if cluster is None:
-        return _merge_own(layers.of_own_cluster(objects), known)
-    return _merge_workload(objects, layers.of_workload_cluster(objects, cluster), cluster)
+        return _merge_own(layers.merge_own_layers(objects), known)
+    return _merge_workload(objects, layers.merge_workload_layers(objects, cluster), cluster)
 
 
-def _merge_own(layered: Layered, known: Networks) -> merging.MergedNoProxy:
+def _merge_own(layered: LayeredSettings, known: Networks) -> merging.MergedNoProxy:
     if layered.merged is not None:
         part = merging.MergedPart("OpenShift's operator, in the status of Proxy/cluster", no_proxy.split(layered.merged))
         return merging.MergedNoProxy((part,), verbatim=layered.merged)
     if not (layered.http_proxy or layered.https_proxy):
         return merging.MergedNoProxy()
-    return merging.of_own_cluster(known, _users(layered))
+    return merging.merge_own_cluster(known, _iter_user_parts(layered))
 
 
-def _merge_workload(objects: SettingsObjects, layered: Layered, cluster: Cluster) -> merging.MergedNoProxy:
+def _merge_workload(objects: SettingsObjects, layered: LayeredSettings, cluster: Cluster) -> merging.MergedNoProxy:
     if not (layered.http_proxy or layered.https_proxy):
         return merging.MergedNoProxy()
-    return merging.of_workload_cluster(cluster, _users(layered), _machine_networks(layered), objects.infrastructure_of(cluster))
+    return merging.merge_workload_cluster(
+        cluster, _iter_user_parts(layered), _iter_machine_networks(layered), objects.find_infrastructure(cluster)
+    )
 
 
-def _users(layered: Layered) -> Iterator[merging.MergedPart]:
+def _iter_user_parts(layered: LayeredSettings) -> Iterator[merging.MergedPart]:
     for layer in layered.layers:
         if layer.items:
             yield merging.MergedPart(f"spec.noProxy of {layer.source.place.object}", layer.items)
 
 
-def _machine_networks(layered: Layered) -> Iterator[merging.MergedPart]:
-    """Of layers alone: what the base says is of the cluster that it lives in."""
+def _iter_machine_networks(layered: LayeredSettings) -> Iterator[merging.MergedPart]:
+    """Yield the machine networks of layers only: the base's networks are of its own cluster."""
     for layer in layered.layers:
         source = layer.source
         if isinstance(source, EgressProxy) and source.metadata.name != layers.BASE and source.spec.networks:
@@ -260,17 +280,28 @@ def _machine_networks(layered: Layered) -> Iterator[merging.MergedPart]:
             yield merging.MergedPart(reason, source.spec.networks.machine_network)
 
 
-def _own_findings(layered: Layered, merged: merging.MergedNoProxy) -> Iterator[Finding]:
+def _iter_own_findings(layered: LayeredSettings, merged: merging.MergedNoProxy) -> Iterator[Finding]:
     if not layered.layers:
         return
     place = layered.layers[0].source.place
-    yield from _length(layered.layers[0], merged.text, "this cluster")
-    for field in merged.unknown:
-        message = f"the cluster's {field} is not known and is left out of NO_PROXY: set spec.networks.{field} of the base"
-        yield place.warning(("spec", "networks", field), message)
+    yield from _check_length(layered.layers[0], merged.text, "this cluster")
+    if merged.unknown:
+        yield _build_unknown_networks_warning(place, merged.unknown)
 
 
-def _cluster_findings(layered: Layered, cluster: Cluster, text: str, addresses: tuple[str, ...]) -> Iterator[Finding]:
+def _build_unknown_networks_warning(place: Place, fields: tuple[str, ...]) -> Finding:
+    """Return one warning for all of them: who starts without a cluster knows none."""
+    *others, last = fields
+    named = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+    message = f"the cluster's {named} not known and left out of NO_PROXY: set spec.networks"
+    if "internalAPIHost" in fields:
+        message += "; apply will refuse hosts that run a kubelet until spec.networks.internalAPIHost is set"
+    return place.build_warning(("spec", "networks", *(() if others else (last,))), message)
+
+
+def _iter_cluster_findings(
+    layered: LayeredSettings, cluster: Cluster, text: str, addresses: tuple[str, ...]
+) -> Iterator[Finding]:
     if not layered.layers:
         return
     name = cluster.place.object
@@ -278,23 +309,76 @@ def _cluster_findings(layered: Layered, cluster: Cluster, text: str, addresses: 
     last = next((layer for layer in reversed(layered.layers) if layer.items), layered.layers[-1])
     proxied = layered.http_proxy or layered.https_proxy or layered.direct
     if layered.items and not proxied and last.source.metadata.name != layers.BASE:
-        message = f"stands without a proxy for {name}: no layer that holds for it sets spec.httpProxy or spec.httpsProxy"
-        yield last.source.place.error(("spec", "noProxy"), message)
-    yield from _length(last, text, name)
+        message = f"requires a proxy for {name}: no EgressProxy that selects it sets spec.httpProxy or spec.httpsProxy"
+        yield last.source.place.build_error(("spec", "noProxy"), message)
+    yield from _check_length(last, text, name)
     if not text or text == no_proxy.ALL:
         return
-    for known, what in ((cluster.services, "services"), (cluster.pods, "pods")):
-        if not known:
-            message = f"the cluster's {what} network is not known and is left out of NO_PROXY"
-            yield cluster.place.warning(("spec", "clusterNetwork", what, "cidrBlocks"), message)
+    for item, entry in ((cluster.services, "services"), (cluster.pods, "pods")):
+        if not item:
+            message = f"the cluster's {entry} network is not known and is left out of NO_PROXY"
+            yield cluster.place.build_warning(("spec", "clusterNetwork", entry, "cidrBlocks"), message)
     if not cluster.endpoint_host:
         path = ("spec", "controlPlaneEndpoint", "host")
-        yield cluster.place.warning(path, "the API server's host is not known yet and is left out of NO_PROXY")
-    if outside := no_proxy.uncovered(text, addresses):
-        yield cluster.place.warning(("spec", "infrastructureRef"), f"of its Machines {no_proxy.uncovered_text(outside)}")
+        yield cluster.place.build_warning(path, "the API server's host is not known yet and is left out of NO_PROXY")
+    if outside := no_proxy.list_uncovered(text, addresses):
+        yield cluster.place.build_warning(
+            ("spec", "infrastructureRef"), f"of its Machines {no_proxy.describe_uncovered(outside)}"
+        )
 
 
-def _half(layer: Layer) -> Iterator[Finding]:
+def _iter_harm_findings(layered: LayeredSettings, egress: Egress, *, has_pods: bool) -> Iterator[Finding]:
+    """Items of the merged list on which a client fails that gets it, or with which it sends everything past the proxy.
+
+    What pods get and what whole machines have is read by any client; services of nodes fail on nothing that is valid. What a
+    user wrote is checked in place, except for networks.
+    """
+    lists = {egress.pods_list.text: "pods"} if has_pods else {}
+    if egress.windows.environment_scope != "Services" or egress.linux.environment_scope == "Both":
+        lists.setdefault(egress.no_proxy, "machines")
+    if not layered.layers or not lists:
+        return
+    users = {item for layer in layered.layers for item in layer.items if not no_proxy.is_ipv6_network(item)}
+    users = users if layered.merged is None else set[str]()
+    reported: set[str] = set()
+    for text, readers in lists.items():
+        if all(no_proxy.is_harmless(item) for item in no_proxy.split(text)):
+            continue
+        from transom.proxy.clients.harms import find_harms
+
+        for harm in find_harms(text):
+            if harm.item not in users and harm.item not in reported:
+                reported.add(harm.item)
+                clients = ", ".join(harm.clients)
+                message = f"`{harm.item}`, which {readers} get in the merged list, {harm.message} ({clients})"
+                yield layered.layers[0].source.place.build_warning(("spec", "noProxy"), message)
+
+
+def _check_plain_proxies(layered: LayeredSettings, egress: Egress, objects: SettingsObjects) -> Iterator[Finding]:
+    """Warn of clients without TLS or credentials for the proxies: the first boot of machines, and WinHTTP."""
+    from transom.common.installers import OPENSSH_URL
+    from transom.proxy.plain_proxy import NO_TLS, find_plain_proxy_fault, iter_unreachable, select_plain_proxy
+
+    if not layered.layers:
+        return
+    place = layered.layers[0].source.place
+    platform = objects.infrastructure.platform if objects.infrastructure is not None else None
+    if platform is not None and platform.type in _MACHINE_PLATFORMS:
+        proxy = select_plain_proxy(egress.http_proxy, egress.https_proxy)
+        if list(iter_unreachable(proxy, egress.no_proxy, (OPENSSH_URL,))):
+            field, why = proxy.problems[0]
+            message = (
+                f"{why}: new Windows machines cannot download their OpenSSH server with it. Use an image with an OpenSSH server"
+                " (Windows Server 2025 has one), or --openssh-msi with a URL whose host noProxy contains"
+            )
+            yield place.build_warning(("spec", field), message)
+    if egress.windows.win_http and egress.https_proxy and find_plain_proxy_fault(egress.https_proxy) == NO_TLS:
+        # `httpProxy` is always an http URL
+        message = "WinHTTP does not support a proxy by TLS: it gets no proxy for https URLs, whatever spec.windows.winHTTP is"
+        yield place.build_warning(("spec", "httpsProxy"), message)
+
+
+def _check_half_set(layer: Layer) -> Iterator[Finding]:
     """chart-operator 4.2.0, helm/chart-operator/templates/deployment.yaml: `if and $proxy.noProxy $proxy.http $proxy.https`."""
     for field, missing, other in (
         ("httpProxy", not layer.http_proxy, "httpsProxy"),
@@ -305,16 +389,16 @@ def _half(layer: Layer) -> Iterator[Finding]:
                 f"is not set, only spec.{other} is: chart-operator of workload clusters takes both or none, so it gets no "
                 "proxy; set both, they may be the same URL"
             )
-            yield layer.source.place.warning(("spec", field), message)
+            yield layer.source.place.build_warning(("spec", field), message)
 
 
-def _length(layer: Layer, text: str, whose: str) -> Iterator[Finding]:
+def _check_length(layer: Layer, text: str, whose: str) -> Iterator[Finding]:
     place = layer.source.place
     if len(text) > no_proxy.MAX_LENGTH:
         message = f"the merged list of {whose} has {len(text):,} characters: at most {no_proxy.MAX_LENGTH:,} are taken"
-        yield place.error(("spec", "noProxy"), message)
+        yield place.build_error(("spec", "noProxy"), message)
     elif len(text) > no_proxy.WARN_LENGTH:
-        yield place.warning(
+        yield place.build_warning(
             ("spec", "noProxy"), f"the merged list of {whose} has {len(text):,} characters: use CIDRs and domains"
         )
 
@@ -326,24 +410,26 @@ class _Builder:
         self._objects = objects
         self._broken = broken
         self._bundles: dict[tuple[str, str], tuple[Certificate, ...]] = {}
-        self._base = layers.base_settings(objects)
+        self._base = layers.find_base_settings(objects)
 
-    def sound(self, layered: Layered) -> bool:
-        """Whether no object that has a part in it has an error; a file that was not read could be any of them."""
+    def is_sound(self, layered: LayeredSettings) -> bool:
+        """Return True if no object of the settings has an error; an unread file could be any of them."""
         parts = {layer.source.place.object for layer in layered.layers}
         if self._base:
             parts.add(self._base.place.object)
-        if layered.credentials and (secret := self._objects.secret(*layered.credentials)):
+        if layered.credentials and (secret := self._objects.find_secret(*layered.credentials)):
             parts.add(secret.place.object)
+        if layered.trusted_ca and (config_map := self._objects.find_config_map(*layered.trusted_ca)):
+            parts.add(config_map.place.object)
         return not parts & self._broken and "" not in self._broken
 
-    def egress(self, layered: Layered, text: str, api_server_known: bool) -> Egress | None:
-        """The settings, None where they are not sound."""
-        if not self.sound(layered):
+    def build_egress(self, layered: LayeredSettings, text: str, api_server_known: bool) -> Egress | None:
+        """Build the settings, or return None if they are not sound."""
+        if not self.is_sound(layered):
             return None
         spec = self._base.spec if self._base else None
-        http, https = (self._joined(one, layered.credentials) for one in (layered.http_proxy, layered.https_proxy))
-        default = WITH_CREDENTIALS if withholding.hold_credentials(http, https) else ALL_CONSUMERS
+        http, https = (self._join_credentials(item, layered.credentials) for item in (layered.http_proxy, layered.https_proxy))
+        default = WITH_CREDENTIALS if withholding.has_credentials(http, https) else ALL_CONSUMERS
         endpoints = layered.layers[0].source.spec.readiness_endpoints if layered.layers else None
         return Egress(
             http,
@@ -351,7 +437,9 @@ class _Builder:
             text,
             self._trust(layered.trusted_ca),
             (spec.windows if spec else None) or WindowsSettings(),
-            tuple(one.reveal() for one in endpoints or () if validation.endpoint_fault(one.reveal()) is None),
+            tuple(
+                endpoint.reveal() for endpoint in endpoints or () if validation.find_endpoint_fault(endpoint.reveal()) is None
+            ),
             (spec.readiness_policy if spec else None) or "Gate",
             layered.consumers if layered.consumers is not None else default,
             layered.rollout,
@@ -363,12 +451,13 @@ class _Builder:
             direct=layered.direct,
             linux=(spec.linux if spec else None) or LinuxSettings(),
             own_values=spec is not None and spec.values is not None and spec.values.names == "Own",
+            own_drop_in=spec is not None and spec.values is not None and spec.values.drop_in_name == "Own",
         )
 
-    def _joined(self, proxy: Secret | None, credentials: tuple[str, str] | None) -> Secret | None:
+    def _join_credentials(self, proxy: Secret | None, credentials: tuple[str, str] | None) -> Secret | None:
         if proxy is None or credentials is None:
             return proxy
-        secret = self._objects.secret(*credentials)
+        secret = self._objects.find_secret(*credentials)
         username, password = (secret.data.get(key) if secret else None for key in ("username", "password"))
         return Secret(
             url.with_userinfo(proxy.reveal(), username.reveal() if username else "", password.reveal() if password else "")
@@ -378,7 +467,7 @@ class _Builder:
         if reference is None:
             return ()
         if reference not in self._bundles:
-            config_map = self._objects.config_map(*reference)
+            config_map = self._objects.find_config_map(*reference)
             text = config_map.data.get(validation.BUNDLE_KEY, "") if config_map else ""
             self._bundles[reference] = parse_bundle(text).certificates
         return self._bundles[reference]

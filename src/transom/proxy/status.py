@@ -1,4 +1,4 @@
-"""What stands in the status of our own objects, as values: the one list of its fields. Their schema is made from it."""
+"""The status of Transom's own objects, as values: the only list of its fields. Their schema is generated from it."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from transom.proxy.objects import Base
 
 
 class StatusCondition(msgspec.Struct, frozen=True, rename="camel"):
-    """A condition as it is written (metav1.Condition). All of its fields are, but a generation that is not known."""
+    """A condition as written (metav1.Condition). All fields are written, except an unknown generation."""
 
     type: str = ""
     status: str = ""
@@ -22,9 +22,9 @@ class Status(Base, frozen=True):
     observed_generation: int | None = None
     conditions: tuple[StatusCondition, ...] = ()
 
-    def condition(self, type_: str) -> StatusCondition:
-        """The condition of a type; one without a word where it is not there."""
-        return next((one for one in self.conditions if one.type == type_), _ABSENT)
+    def get_condition(self, type_: str) -> StatusCondition:
+        """Return the condition of a type; an empty one if it does not exist."""
+        return next((item for item in self.conditions if item.type == type_), _ABSENT)
 
 
 _ABSENT = StatusCondition()

@@ -1,4 +1,4 @@
-"""Trust bundles: PEM in, certificates out, in order, each once; and the ConfigMaps that ask for them by label.
+"""Trust bundles: PEM in, certificates out, in order, each once; and the ConfigMaps that request them by label.
 
 PEM is read as RFC 7468 writes it, with any line endings and with text between the blocks, which is left out.
 """
@@ -27,9 +27,11 @@ EXPIRES_SOON: Final = timedelta(days=30)
 
 # begins with a literal, which the engine searches for without looking at each line
 _MARKER = re.compile(r"-----(BEGIN|END) ([A-Z0-9][A-Z0-9 #]*)-----(?=[ \t]*(?:\n|\Z))")
+_JOINED = "----------BEGIN "
+"""The end of an END line and the next BEGIN line, as `cat a b` joins files without a line break at the end."""
 _UNREADABLE = "(name cannot be read)"
 _UNDECODED = (ValueError, TypeError)
-"""What cryptography raises for a name that it decodes when it is asked for: a common name may be a string of bits."""
+"""The exceptions of cryptography for a name, which it decodes when it is read: a common name may be a bit string."""
 INJECT_LABEL = "transom.dev/inject-trusted-cabundle"
 OPENSHIFT_LABEL = "config.openshift.io/inject-trusted-cabundle"
 SYSTEM_CA_FILE = "/etc/ssl/certs/ca-certificates.crt"
@@ -55,12 +57,12 @@ class Certificate(msgspec.Struct, frozen=True, eq=False):
     @property
     def subject(self) -> str:
         """The subject as RFC 4514."""
-        return _name_text(self.parsed, "subject")
+        return _format_name(self.parsed, "subject")
 
     @property
     def issuer(self) -> str:
         """The issuer as RFC 4514."""
-        return _name_text(self.parsed, "issuer")
+        return _format_name(self.parsed, "issuer")
 
     @property
     def serial(self) -> str:
@@ -95,7 +97,7 @@ class Certificate(msgspec.Struct, frozen=True, eq=False):
     @property
     def self_issued(self) -> bool:
         """Whether subject and issuer are the same (RFC 5280, section 3.2): a root; all others are intermediates."""
-        names = _names(self.parsed)
+        names = _parse_names(self.parsed)
         return names is not None and names[0] == names[1]
 
     @property
@@ -106,13 +108,13 @@ class Certificate(msgspec.Struct, frozen=True, eq=False):
         if self.parsed.version is not x509.Version.v3:
             return True
         try:
-            found = self.parsed.extensions.get_extension_for_class(x509.BasicConstraints)
+            constraints = self.parsed.extensions.get_extension_for_class(x509.BasicConstraints)
         except x509.ExtensionNotFound:
             return False
         except (*_UNDECODED, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
             # extensions that cannot be read say nothing
             return True
-        return bool(found.value.ca)
+        return bool(constraints.value.ca)
 
     @property
     def store(self) -> Literal["ROOT", "CA"]:
@@ -139,17 +141,64 @@ class Bundle(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
 
-def parse_bundle(text: str | bytes) -> Bundle:
-    """Read a PEM bundle. Never raises: what cannot be read is a problem with severity `error`.
+class ReadBundle(msgspec.Struct, frozen=True):
+    """A bundle out of a file: `form` is how it is written there, `text` its text; None for what is none."""
 
-    The certificates come in order, each once. A bundle without any certificate has no problem of its own: whether that is an
-    error is for the reader to say. Blocks that are no certificates (CRLs, requests) are warnings and left out.
+    bundle: Bundle
+    form: Literal["PEM", "DER", "PKCS#7", "UTF-16"]
+    text: str | None = None
+
+
+def read_bundle(data: bytes) -> ReadBundle:
+    """Read the certificates of a file: PEM as `parse_bundle`, and what Windows and its tools write.
+
+    That is one certificate in DER (`.cer`), PKCS#7 in DER or PEM (`.p7b`), and PEM in UTF-16.
+    """
+    if (text := decode_utf16(data)) is not None:
+        return ReadBundle(parse_bundle(text), "UTF-16", text)
+    if _is_der(data) or data.lstrip().startswith((b"-----BEGIN PKCS7-----", b"-----BEGIN CMS-----")):
+        der = data if _is_der(data) else None
+        if der is not None and (certificate := _parse(der)) is not None:
+            return ReadBundle(Bundle((certificate,)), "DER")
+        if (certificates := _parse_pkcs7(data)) is not None:
+            return ReadBundle(Bundle(certificates), "PKCS#7")
+    return ReadBundle(parse_bundle(data), "PEM", data.decode("utf-8-sig", "replace"))
+
+
+def decode_utf16(data: bytes) -> str | None:
+    """Return the text of UTF-16 with a byte order mark, as PowerShell's `>` and Notepad write it; None for another text."""
+    if data[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+        return None
+    return data.decode("utf-16", "replace")
+
+
+def _is_der(data: bytes) -> bool:
+    """Return True for what begins as a sequence in DER does and holds no PEM."""
+    return data[:1] == b"\x30" and b"-----BEGIN" not in data
+
+
+def _parse_pkcs7(data: bytes) -> tuple[Certificate, ...] | None:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
+
+    load = pkcs7.load_der_pkcs7_certificates if _is_der(data) else pkcs7.load_pem_pkcs7_certificates
+    with contextlib.suppress(ValueError, UnsupportedAlgorithm), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tuple(dict.fromkeys(Certificate(item.public_bytes(Encoding.DER), item) for item in load(data)))
+    return None
+
+
+def parse_bundle(text: str | bytes) -> Bundle:
+    """Read a PEM bundle. Never raises: unreadable content is a problem with severity `error`.
+
+    The certificates come in order, each once. A bundle without any certificate has no problem of its own: the caller
+    decides whether that is an error. Blocks that are not certificates (CRLs, requests) are warnings and left out.
     """
     if len(text) > MAX_BUNDLE:
-        return _refused(f"the bundle has {len(text):,} bytes; at most {MAX_BUNDLE:,} are read")
+        return _build_refusal(f"the bundle has {len(text):,} bytes; at most {MAX_BUNDLE:,} are read")
     if isinstance(text, bytes):
-        if text[:1] == b"\x30" and b"-----BEGIN" not in text:
-            return _refused("this is DER, not PEM: convert it with `openssl x509 -inform der -in FILE`")
+        if _is_der(text):
+            return _build_refusal("this is DER, not PEM: convert it with `openssl x509 -inform der -in FILE`")
         text = text.decode("utf-8", "replace")
     text = text.removeprefix("\ufeff")
     if "\r" in text:
@@ -160,9 +209,9 @@ def parse_bundle(text: str | bytes) -> Bundle:
         # cryptography warns of serial numbers that are zero or negative, which old roots have
         warnings.simplefilter("ignore")
         line, counted = 1, 0
-        for index, (start, label, body) in enumerate(_blocks(text), 1):
+        for index, (start, label, body) in enumerate(_iter_blocks(text), 1):
             line, counted = line + text.count("\n", counted, start), start
-            read = _certificate(label, body)
+            read = _parse_certificate(label, body)
             if isinstance(read, Certificate):
                 certificates.setdefault(read)
             else:
@@ -170,8 +219,8 @@ def parse_bundle(text: str | bytes) -> Bundle:
     return Bundle(tuple(certificates), tuple(problems))
 
 
-def pem(certificates: Iterable[Certificate]) -> str:
-    """The certificates as PEM: 64 characters a line, `\\n` line ends, nothing else."""
+def format_pem(certificates: Iterable[Certificate]) -> str:
+    r"""Format the certificates as PEM: 64 characters a line, `\n` line ends, nothing else."""
     blocks = []
     for certificate in certificates:
         encoded = binascii.b2a_base64(certificate.der, newline=False).decode()
@@ -180,10 +229,10 @@ def pem(certificates: Iterable[Certificate]) -> str:
     return "".join(blocks)
 
 
-def concerns(certificates: Iterable[Certificate], now: datetime) -> Iterator[tuple[Certificate, str]]:
-    """What a valid bundle should still warn about: lives that end or have not begun, intermediates without their issuer.
+def iter_concerns(certificates: Iterable[Certificate], now: datetime) -> Iterator[tuple[Certificate, str]]:
+    """Yield warnings about a valid bundle: certificates that are expired or not yet valid, missing issuers.
 
-    And certificates that are no CAs: the usual mistake is the proxy's own.
+    Also certificates that are not CAs: the usual mistake is the proxy's own.
     """
     certificates = tuple(certificates)
     subjects = None
@@ -195,29 +244,35 @@ def concerns(certificates: Iterable[Certificate], now: datetime) -> Iterator[tup
             yield certificate, f"expires on {after:%Y-%m-%d}: {certificate.subject}"
         if before > now:
             yield certificate, f"is not valid before {before:%Y-%m-%d}: {certificate.subject}"
+        if certificate.serial.startswith("-"):
+            yield (
+                certificate,
+                f"has a negative serial number, which programs in Go 1.23 and newer refuse, containerd and the kubelet among "
+                f"them: {certificate.subject}; ask its issuer for another one",
+            )
         if not certificate.is_authority:
             yield (
                 certificate,
-                f"is no CA (basic constraints): {certificate.subject}; where it is the proxy's own, "
+                f"is not a CA (basic constraints): {certificate.subject}; if it is the proxy's own, "
                 "the bundle needs the CA that signed it",
             )
         if not certificate.self_issued:
             if subjects is None:
-                subjects = {names[0] for other in certificates if (names := _names(other.parsed))}
-            names = _names(certificate.parsed)
+                subjects = {names[0] for other in certificates if (names := _parse_names(other.parsed))}
+            names = _parse_names(certificate.parsed)
             if names is None or names[1] not in subjects:
                 yield (
                     certificate,
                     f"is an intermediate whose issuer is not in the bundle: {certificate.subject}; add the issuer "
-                    f"({certificate.issuer}): Go on Windows does not trust an intermediate alone",
+                    f"({certificate.issuer}): programs in Go for Windows do not trust an intermediate alone",
                 )
 
 
-def _refused(message: str) -> Bundle:
+def _build_refusal(message: str) -> Bundle:
     return Bundle(problems=(Problem("error", 1, 1, message),))
 
 
-def _blocks(text: str) -> Iterator[tuple[int, str, str | None]]:
+def _iter_blocks(text: str) -> Iterator[tuple[int, str, str | None]]:
     """Each block: where it begins, its label, and its body; None for a block that has no end of its own."""
     begin: re.Match[str] | None = None
     for marker in _MARKER.finditer(text):
@@ -227,7 +282,7 @@ def _blocks(text: str) -> Iterator[tuple[int, str, str | None]]:
             if begin:
                 yield begin.start(), begin[2], None
             begin = marker
-        elif begin and begin[2] == marker[2]:
+        elif begin and (begin[2] == marker[2] or _has_joined_blocks(text[begin.end() : marker.start()])):
             yield begin.start(), begin[2], text[begin.end() : marker.start()]
             begin = None
         else:
@@ -237,14 +292,22 @@ def _blocks(text: str) -> Iterator[tuple[int, str, str | None]]:
         yield begin.start(), begin[2], None
 
 
-def _certificate(label: str, body: str | None) -> Certificate | tuple[Literal["error", "warning"], str]:
-    if "PRIVATE KEY" in label:
+def _has_joined_blocks(body: str) -> bool:
+    """Return True if a body has the END line of one block and the BEGIN line of the next, without a line break."""
+    return _JOINED in body
+
+
+def _parse_certificate(label: str, body: str | None) -> Certificate | tuple[Literal["error", "warning"], str]:
+    if "PRIVATE KEY" in label or (body is not None and _has_joined_blocks(body) and "PRIVATE KEY-----" in body):
         return (
             "error",
-            "this is a private key: take it out of the bundle, and consider it as known to everybody who reads this object",
+            "this is a private key, and so compromised, since everyone who may read this object has it: remove it from the "
+            "bundle, and replace the key pair",
         )
     if body is None:
         return "error", f"the block `{label}` has no matching BEGIN and END line"
+    if _has_joined_blocks(body):
+        return "error", "no line break between the END line of this block and the BEGIN line of the next: insert one"
     if label == "TRUSTED CERTIFICATE":
         return "error", "this is OpenSSL's TRUSTED CERTIFICATE: write it as CERTIFICATE with `openssl x509 -in FILE`"
     if label in ("PKCS7", "CMS"):
@@ -252,7 +315,7 @@ def _certificate(label: str, body: str | None) -> Certificate | tuple[Literal["e
     if label == "X509 CERTIFICATE":
         return "error", "the label X509 CERTIFICATE is read by few programs: write CERTIFICATE"
     if label != "CERTIFICATE":
-        return "warning", f"a block `{label}` is no certificate and is left out"
+        return "warning", f"a block `{label}` is not a certificate and is ignored"
     if len(body) > MAX_CERTIFICATE * 4 // 3 + 4096:
         return "error", f"the certificate is too large: at most {MAX_CERTIFICATE:,} bytes are read"
     try:
@@ -272,20 +335,20 @@ def _parse(der: bytes) -> Certificate | None:
         return None
 
 
-def subject_of(der: bytes) -> str:
-    """The subject of a certificate as RFC 4514, or that it cannot be read."""
-    found = _parse(der)
-    return found.subject if found is not None else _UNREADABLE
+def parse_subject(der: bytes) -> str:
+    """Return the subject of a certificate as RFC 4514, or a note that it is unreadable."""
+    certificate = _parse(der)
+    return certificate.subject if certificate is not None else _UNREADABLE
 
 
-def _names(parsed: "x509.Certificate") -> "tuple[x509.Name, x509.Name] | None":
+def _parse_names(parsed: "x509.Certificate") -> "tuple[x509.Name, x509.Name] | None":
     with contextlib.suppress(*_UNDECODED), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return parsed.subject, parsed.issuer
     return None
 
 
-def _name_text(parsed: "x509.Certificate", which: Literal["subject", "issuer"]) -> str:
+def _format_name(parsed: "x509.Certificate", which: Literal["subject", "issuer"]) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -303,16 +366,16 @@ class BundleTarget(msgspec.Struct, frozen=True):
     bundle_only: bool
 
 
-def bundle_targets(config_maps: Iterable[ConfigMap], *, openshift: bool) -> Iterator[BundleTarget]:
-    """Those that ask. OpenShift's own label is its network operator's where there is a `Proxy/cluster` (`openshift`)."""
+def iter_bundle_targets(config_maps: Iterable[ConfigMap], *, openshift: bool) -> Iterator[BundleTarget]:
+    """Those that ask. OpenShift's own label is its network operator's if a `Proxy/cluster` exists (`openshift`)."""
     for item in config_maps:
         labels = item.metadata.labels
         value = labels.get(INJECT_LABEL)
-        asked = value in ("true", "bundle-only") or (not openshift and labels.get(OPENSHIFT_LABEL) == "true")
-        if asked:
+        is_requested = value in ("true", "bundle-only") or (not openshift and labels.get(OPENSHIFT_LABEL) == "true")
+        if is_requested:
             yield BundleTarget(item.metadata.namespace or "", item.metadata.name, value == "bundle-only")
 
 
-def trust_text(bundle: Iterable[Certificate], system: str) -> str:
-    """What replaces a trust store: the system's CAs, then the bundle, each certificate once."""
-    return pem(dict.fromkeys((*parse_bundle(system).certificates, *bundle)))
+def format_trust_store(bundle: Iterable[Certificate], system: str) -> str:
+    """Format the replacement of a trust store: the system's CAs, then the bundle, each certificate once."""
+    return format_pem(dict.fromkeys((*parse_bundle(system).certificates, *bundle)))

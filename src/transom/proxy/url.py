@@ -35,7 +35,7 @@ class URL(msgspec.Struct, frozen=True):
     username: Secret | None
     password: Secret | None
     rest: str
-    """Path and query as they were written; the opaque part of a URL without `//`."""
+    """Path and query as written; the opaque part of a URL without `//`."""
     absolute: bool
     """Whether it has an authority (`//`)."""
 
@@ -47,9 +47,10 @@ class URL(msgspec.Struct, frozen=True):
 
     @property
     def redacted(self) -> str:
-        """Scheme, host and port, with `***@` for the userinfo and nothing of path and query.
+        """Return scheme, host and port, with `***@` for the userinfo and without path and query.
 
-        An `@` after the authority may mean that Go took a part of the userinfo for the host: then there is no host either.
+        An `@` after the authority may mean that Go parsed a part of the userinfo as the host: then the host is left out,
+        too.
         """
         if "@" in self.rest:
             return f"{self.scheme}://{REDACTED}"
@@ -75,7 +76,7 @@ def parse(text: str) -> URL:
     rest, question, query = rest.partition(b"?")
     if not rest.startswith(b"/"):
         if scheme:
-            return URL(scheme, "", "", None, None, _text(rest + question + query), False)
+            return URL(scheme, "", "", None, None, _decode_text(rest + question + query), False)
         raise InvalidURL("it is not absolute: write http://HOST:PORT")
     username = password = None
     host = b""
@@ -84,32 +85,34 @@ def parse(text: str) -> URL:
         authority, slash, path = rest[2:].partition(b"/")
         rest = slash + path
         userinfo, at, host = authority.rpartition(b"@")
-        host = _host(scheme, host)
+        host = _parse_host(scheme, host)
         if at:
-            username, password = _userinfo(userinfo)
-    _unescape(rest, "path")
+            username, password = _parse_userinfo(userinfo)
+    _decode_escapes(rest, "path")
     name, port = _split_port(host)
-    return URL(scheme, _text(name), _text(port), username, password, _text(rest + question + query), absolute)
+    return URL(
+        scheme, _decode_text(name), _decode_text(port), username, password, _decode_text(rest + question + query), absolute
+    )
 
 
-def redacted(text: str) -> str:
-    """A text that may be a URL, as it may be shown: `***@` for userinfo; `***` where that cannot be told apart."""
+def redact_text(text: str) -> str:
+    """Redact a string that may be a URL: `***@` for userinfo; `***` if it cannot be separated."""
     if "@" not in text:
         return text
     try:
         url = parse(text)
     except InvalidURL:
         return REDACTED
-    part = userinfo_part(text)
-    plain = url.absolute and part is not None and illegal_in_userinfo(text[slice(*part)]) is None
+    part = find_userinfo(text)
+    plain = url.absolute and part is not None and find_illegal_character(text[slice(*part)]) is None
     return url.redacted if plain else REDACTED
 
 
-def userinfo_part(text: str) -> tuple[int, int] | None:
-    """Where the userinfo of a proxy URL was meant to be: from after `//` to before the last `@`; None where there is no `@`.
+def find_userinfo(text: str) -> tuple[int, int] | None:
+    """Return the intended userinfo of a proxy URL: from after `//` to before the last `@`; None without an `@`.
 
-    The whole text up to the last `@` is what the writer meant. Go ends the authority at the first `/`, `?` or (in `url.Parse`)
-    `#`: with one of these in a password it takes a part of the user name for the host.
+    The whole string up to the last `@` is what the writer meant. Go ends the authority at the first `/`, `?` or (in
+    `url.Parse`) `#`: with one of these in a password it parses a part of the user name as the host.
     """
     slashes = text.find("//")
     start = slashes + 2 if slashes >= 0 else text.find(":") + 1
@@ -117,8 +120,8 @@ def userinfo_part(text: str) -> tuple[int, int] | None:
     return (start, end) if end >= start else None
 
 
-def illegal_in_userinfo(userinfo: str) -> str | None:
-    """The first character that may not stand in userinfo, `%` for an escape that is none, or None."""
+def find_illegal_character(userinfo: str) -> str | None:
+    """Return the first invalid character in userinfo, `%` for an invalid escape, or None."""
     for at, character in enumerate(userinfo):
         if character == "%":
             if not re.match(r"%[0-9A-Fa-f]{2}", userinfo[at : at + 3]):
@@ -134,48 +137,52 @@ def escape(text: str) -> str:
 
 
 def with_userinfo(text: str, username: str, password: str) -> str:
-    """A URL without userinfo, and the credentials joined in, percent-encoded."""
+    """Return a URL with the percent-encoded credentials added."""
     scheme, slashes, rest = text.partition("//")
     return f"{scheme}{slashes}{escape(username)}:{escape(password)}@{rest}"
 
 
-def _text(raw: bytes) -> str:
+def _decode_text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def _userinfo(raw: bytes) -> tuple[Secret, Secret | None]:
+def _parse_userinfo(raw: bytes) -> tuple[Secret, Secret | None]:
     if not USERINFO.issuperset(raw):
         raise InvalidURL("its user name or password has a character that must be percent-encoded")
     username, colon, password = raw.partition(b":")
-    decoded = Secret(_text(_unescape(password, "userinfo"))) if colon else None
-    return Secret(_text(_unescape(username, "userinfo"))), decoded
+    decoded = Secret(_decode_text(_decode_escapes(password, "userinfo"))) if colon else None
+    return Secret(_decode_text(_decode_escapes(username, "userinfo"))), decoded
 
 
-def _host(scheme: str, raw: bytes) -> bytes:
+def _parse_host(scheme: str, raw: bytes) -> bytes:
     bracket = raw.rfind(b"[")
     if bracket > 0:
         raise InvalidURL("a `[` stands within its host")
     if bracket == 0:
-        return _ip_literal(raw)
+        return _parse_ip_literal(raw)
     colon = raw.find(b":")
     if colon >= 0:
         last = raw.rfind(b":")
         if last != colon and scheme not in ("http", "https"):
             colon = last
-        if not _valid_port(raw[colon:]):
-            raise InvalidURL("what follows its host is no port; an IPv6 address stands in brackets")
-    return _unescape(raw, "host")
+        if not _is_valid_port(raw[colon:]):
+            raise InvalidURL("its port is not valid; write an IPv6 address in brackets")
+    return _decode_escapes(raw, "host")
 
 
-def _ip_literal(raw: bytes) -> bytes:
+def _parse_ip_literal(raw: bytes) -> bytes:
     close = raw.rfind(b"]")
     if close < 0:
         raise InvalidURL("the `]` of its host is missing")
-    if not _valid_port(raw[close + 1 :]):
-        raise InvalidURL("what follows its host is no port")
+    if not _is_valid_port(raw[close + 1 :]):
+        raise InvalidURL("its port is not valid")
     inside = raw[1:close]
     zone = inside.find(b"%25")
-    name = _unescape(inside, "host") if zone < 0 else _unescape(inside[:zone], "host") + _unescape(inside[zone:], "zone")
+    name = (
+        _decode_escapes(inside, "host")
+        if zone < 0
+        else _decode_escapes(inside[:zone], "host") + _decode_escapes(inside[zone:], "zone")
+    )
     if not _is_ipv6(name):
         raise InvalidURL("its host in brackets is not an IPv6 address")
     return b"[" + name + b"]" + raw[close + 1 :]
@@ -192,21 +199,21 @@ def _is_ipv6(raw: bytes) -> bool:
     return True
 
 
-def _valid_port(raw: bytes) -> bool:
+def _is_valid_port(raw: bytes) -> bool:
     return not raw or (raw[:1] == b":" and all(0x30 <= byte <= 0x39 for byte in raw[1:]))
 
 
 def _split_port(host: bytes) -> tuple[bytes, bytes]:
     colon = host.rfind(b":")
     port = b""
-    if colon >= 0 and _valid_port(host[colon:]):
+    if colon >= 0 and _is_valid_port(host[colon:]):
         host, port = host[:colon], host[colon + 1 :]
     if host[:1] == b"[" and host[-1:] == b"]":
         host = host[1:-1]
     return host, port
 
 
-def _unescape(raw: bytes, mode: str) -> bytes:
+def _decode_escapes(raw: bytes, mode: str) -> bytes:
     in_host = mode in ("host", "zone")
     decoded = bytearray()
     at = 0
@@ -219,14 +226,14 @@ def _unescape(raw: bytes, mode: str) -> bytes:
             value = int(digits, 16)
             # RFC 6874: %25 begins a zone
             if mode == "host" and value < 0x80 and digits != b"25":
-                raise InvalidURL("its host has an escape that may not stand there")
+                raise InvalidURL("its host has an invalid escape")
             if mode == "zone" and digits != b"25" and value != 0x20 and value not in _HOST:
-                raise InvalidURL("the zone of its host has an escape that may not stand there")
+                raise InvalidURL("the zone of its host has an invalid escape")
             decoded.append(value)
             at += 3
             continue
         if in_host and byte < 0x80 and byte not in _HOST:
-            raise InvalidURL("its host has a character that may not stand there")
+            raise InvalidURL("its host has an invalid character")
         decoded.append(byte)
         at += 1
     return bytes(decoded)

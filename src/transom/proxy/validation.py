@@ -7,18 +7,20 @@ from typing import Final
 
 import msgspec
 
-from transom.proxy import labels, networks, no_proxy, proxy_url
+from transom.common.escaping import explain_invalid_name
+from transom.proxy import labels, networks, no_proxy_findings, proxy_url
 from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.layers import BASE, Layer
 from transom.proxy.objects import EgressProxy, EgressProxySpec, Proxy, SecretObject, SettingsObjects
+from transom.proxy.placeholders import find_placeholder
 from transom.proxy.secret import REDACTED, Secret
-from transom.proxy.trust import concerns, parse_bundle
+from transom.proxy.trust import iter_concerns, parse_bundle
 from transom.proxy.url import InvalidURL, parse
-from transom.shown import NAME
 
 BUNDLE_KEY: Final = "ca-bundle.crt"
 APP_KINDS: Final = ("App", "HelmRelease")
 """What `spec.apps` may name: Giant Swarm's App, Flux's HelmRelease."""
+_IS_LAYER: Final = f"every other EgressProxy is for workload clusters. Remove it here, or rename this object to `{BASE}`"
 _SERVICE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _LONGEST_URL: Final = 8_192
 _LONGEST_CREDENTIAL: Final = 2_048
@@ -34,45 +36,49 @@ _BASE_ALONE: Final = {
 
 
 def examine(layer: Layer, objects: SettingsObjects, now: datetime, *, misnamed: bool = False) -> Iterator[Finding]:
-    """The findings of one EgressProxy or Proxy, and of the Secret and the ConfigMap that it names.
+    """Yield the findings of one EgressProxy or Proxy, and of the Secret and the ConfigMap that it names.
 
-    `misnamed`: it is meant as the base, though its name is another, and may have what a base has.
+    `misnamed`: the object is meant as the base despite its name, and may set the base's fields.
 
-    OpenShift's Proxy is validated by its own operator: while its spec is invalid, its status holds. The bundle has no status.
+    OpenShift's Proxy is validated by its own operator: while its spec is invalid, its status applies. The bundle has no
+    status.
     """
     place, spec = layer.source.place, layer.source.spec
-    found = _spec(layer, place)
+    findings = _check_spec(layer, place)
     if isinstance(layer.source, Proxy) and layer.source.status is not None:
-        found = (_superseded(finding) for finding in found)
-    yield from found
+        findings = (_as_superseded(finding) if finding.severity == "error" else finding for finding in findings)
+    yield from findings
     if layer.credentials:
-        yield from _credentials(layer.credentials, place, objects)
+        yield from _check_credentials(layer.credentials, place, objects)
     if layer.trusted_ca:
         yield from _trust(layer.trusted_ca, place, objects, now)
     is_base = misnamed or layer.source.metadata.name == BASE
     if is_base and spec.readiness_endpoints:
-        yield from _endpoints(spec.readiness_endpoints, bool(spec.http_proxy), bool(spec.https_proxy), layer)
+        yield from _check_endpoints(spec.readiness_endpoints, bool(spec.http_proxy), bool(spec.https_proxy), layer)
     if isinstance(layer.source, EgressProxy):
-        yield from _own_fields(layer.source, layer.source.spec, is_base)
+        yield from _check_own_fields(layer.source, layer.source.spec, is_base)
 
 
-def _superseded(finding: Finding) -> Finding:
-    message = f"{finding.message}; what the network operator wrote into status holds"
+def _as_superseded(finding: Finding) -> Finding:
+    message = f"{finding.message}; the value that the network operator wrote into status applies"
     return msgspec.structs.replace(finding, severity="warning", message=message)
 
 
-def _spec(layer: Layer, place: Place) -> Iterator[Finding]:
+def _check_spec(layer: Layer, place: Place) -> Iterator[Finding]:
     spec = layer.source.spec
-    yield from _urls(layer, place)
+    yield from _check_urls(layer, place)
     if spec.no_proxy is not None:
-        yield from no_proxy.examine(spec.no_proxy, place, ("spec", "noProxy"))
+        yield from no_proxy_findings.examine(spec.no_proxy, place, ("spec", "noProxy"))
     is_base = layer.source.metadata.name == BASE
     if is_base and spec.no_proxy and not spec.http_proxy and not spec.https_proxy:
-        yield place.error(("spec", "noProxy"), "stands without a proxy: set spec.httpProxy or spec.httpsProxy, or take it out")
+        yield place.build_error(
+            ("spec", "noProxy"), "stands without a proxy: set spec.httpProxy or spec.httpsProxy, or take it out"
+        )
 
 
-def _urls(layer: Layer, place: Place) -> Iterator[Finding]:
+def _check_urls(layer: Layer, place: Place) -> Iterator[Finding]:
     spec = layer.source.spec
+    inline: list[str] = []
     for field, value, schemes in (
         ("httpProxy", spec.http_proxy, ("http",)),
         ("httpsProxy", spec.https_proxy, ("http", "https")),
@@ -80,76 +86,133 @@ def _urls(layer: Layer, place: Place) -> Iterator[Finding]:
         if not value:
             continue
         if len(value.reveal()) > _LONGEST_URL:
-            yield place.error(("spec", field), f"has more than {_LONGEST_URL:,} characters", REDACTED)
+            yield place.build_error(("spec", field), f"has more than {_LONGEST_URL:,} characters", REDACTED)
             continue
-        for fault in proxy_url.examine(value.reveal(), schemes):
-            yield place.error(("spec", field), fault, REDACTED)
+        faults = proxy_url.examine(value.reveal(), schemes)
+        for fault in faults:
+            yield place.build_error(("spec", field), fault, REDACTED)
+        if not faults and (ignored := proxy_url.find_ignored_part(value.reveal())):
+            yield place.build_warning(("spec", field), ignored, REDACTED)
         if layer.credentials and proxy_url.has_userinfo(value.reveal()):
             message = "has a user name in it, and spec.credentialsSecret is set too: keep one of them, better the Secret"
-            yield place.error(("spec", field), message, REDACTED)
+            yield place.build_error(("spec", field), message, REDACTED)
+        elif not faults and proxy_url.has_credentials(value.reveal()):
+            inline.append(field)
+    if inline:
+        also = f" (and so has spec.{inline[1]})" if inline[1:] else ""
+        message = format_inline_credentials(also, openshift=isinstance(layer.source, Proxy))
+        yield place.build_warning(("spec", inline[0]), message, REDACTED)
     if layer.credentials and not spec.http_proxy and not spec.https_proxy:
-        yield place.error(("spec", "credentialsSecret"), "stands without a proxy: set spec.httpProxy or spec.httpsProxy too")
+        yield place.build_error(
+            ("spec", "credentialsSecret"), "stands without a proxy: set spec.httpProxy or spec.httpsProxy too"
+        )
 
 
-def _credentials(reference: tuple[str, str], place: Place, objects: SettingsObjects) -> Iterator[Finding]:
+def format_inline_credentials(also: str, *, openshift: bool) -> str:
+    """Return why a URL should hold no user name and password, and what to do; `also` names another one."""
+    if openshift:
+        return (
+            f"has a user name or password in it{also}, which everyone sees who may read this object. OpenShift keeps them "
+            "nowhere else: see that few may, `oc adm policy who-can get proxies.config.openshift.io`"
+        )
+    return (
+        f"has a user name or password in it{also}, which everyone sees who may read this object or its file: put them into a "
+        "Secret, and name that in spec.credentialsSecret"
+    )
+
+
+def _check_credentials(reference: tuple[str, str], place: Place, objects: SettingsObjects) -> Iterator[Finding]:
     path: Path = ("spec", "credentialsSecret", "name")
     if not reference[1]:
-        yield place.error(path, "the Secret's name is missing")
+        yield place.build_error(path, "the Secret's name is missing")
         return
-    secret = objects.secret(*reference)
+    if fault := explain_invalid_name("Secret", reference[1]):
+        yield place.build_error(path, fault)
+        return
+    secret = objects.find_secret(*reference)
     if secret is None:
-        yield place.error(path, f"there is no Secret {_named(reference)}; it holds `username` and `password`")
+        maker = objects.describe_maker("Secret", *reference)
+        yield place.build_error(path, f"no Secret {'/'.join(reference)} exists; it holds `username` and `password`{maker}")
+        return
+    if secret.encrypted:
+        # said of the Secret itself
         return
     for key in ("username", "password"):
-        yield from _credential(secret, key, place)
+        yield from _check_credential(secret, key, place)
 
 
-def _credential(secret: SecretObject, key: str, place: Place) -> Iterator[Finding]:
+def _check_credential(secret: SecretObject, key: str, place: Place) -> Iterator[Finding]:
     path: Path = ("data", key)
     if key in secret.faulty:
         return
-    if key not in secret.data:
-        yield secret.place.error(path, f"the key is missing; {place.object} needs it")
+    if key in secret.unresolved:
+        yield secret.place.build_error(path, secret.unresolved[key])
         return
-    given = secret.data[key]
-    if given is None:
-        yield secret.place.error(path, f"is not text in UTF-8; {place.object} needs it")
-    elif key == "username" and not given:
-        yield secret.place.error(path, f"is empty; {place.object} needs it")
-    elif len(given.reveal()) > _LONGEST_CREDENTIAL:
-        yield secret.place.error(path, f"has more than {_LONGEST_CREDENTIAL:,} characters")
-    elif given.reveal().endswith("\n"):
-        yield secret.place.warning(
+    if key not in secret.data:
+        yield secret.place.build_error(path, f"the key is missing; {place.object} needs it")
+        return
+    credential = secret.data[key]
+    if credential is None:
+        yield secret.place.build_error(path, f"is not text in UTF-8; {place.object} needs it")
+    elif key == "username" and not credential:
+        yield secret.place.build_error(path, f"is empty; {place.object} needs it")
+    elif len(credential.reveal()) > _LONGEST_CREDENTIAL:
+        yield secret.place.build_error(path, f"has more than {_LONGEST_CREDENTIAL:,} characters")
+    elif credential.reveal().endswith("\n"):
+        yield secret.place.build_warning(
             path, "ends with a line break, which becomes a part of it: was it made with `echo` without -n?"
         )
 
 
 def _trust(reference: tuple[str, str], place: Place, objects: SettingsObjects, now: datetime) -> Iterator[Finding]:
     path: Path = ("spec", "trustedCA", "name")
-    config_map = objects.config_map(*reference)
+    if fault := explain_invalid_name("ConfigMap", reference[1]):
+        yield place.build_error(path, fault)
+        return
+    config_map = objects.find_config_map(*reference)
     if config_map is None:
-        yield place.error(path, f"there is no ConfigMap {_named(reference)}; it holds the certificates as `{BUNDLE_KEY}`")
+        maker = objects.describe_maker("ConfigMap", *reference)
+        yield place.build_error(
+            path, f"no ConfigMap {'/'.join(reference)} exists; it holds the certificates as `{BUNDLE_KEY}`{maker}"
+        )
+        return
+    if config_map.encrypted:
+        return
+    if BUNDLE_KEY in config_map.binary:
+        message = (
+            "is in binaryData, where kubectl puts a file that is not UTF-8: `transom trust inspect FILE` says what the file is "
+            f"and how to make PEM of it. Put the text under data[{BUNDLE_KEY}]"
+        )
+        yield config_map.place.build_error(("binaryData", BUNDLE_KEY), message)
         return
     if BUNDLE_KEY not in config_map.data:
-        yield place.error(path, f"ConfigMap {_named(reference)} has no key `{BUNDLE_KEY}`")
+        yield place.build_error(path, f"ConfigMap {'/'.join(reference)} has no key `{BUNDLE_KEY}`")
+        return
+    key: Path = ("data", BUNDLE_KEY)
+    if (placeholder := find_placeholder(config_map.data[BUNDLE_KEY], secret=True)) is not None:
+        yield config_map.place.build_error(key, placeholder)
         return
     bundle = parse_bundle(config_map.data[BUNDLE_KEY])
-    key: Path = ("data", BUNDLE_KEY)
     for problem in bundle.problems:
-        report = config_map.place.error if problem.severity == "error" else config_map.place.warning
-        yield report(key, str(problem))
+        report = config_map.place.build_error if problem.severity == "error" else config_map.place.build_warning
+        line, column = config_map.place.locate((*key, problem.line))
+        if line and (line, column) != config_map.place.locate(key):
+            # as `transom trust inspect` counts, and an editor
+            yield report(key, str(msgspec.structs.replace(problem, line=line)), at=(*key, problem.line))
+        else:
+            yield report(key, str(problem))
     if not bundle.certificates and not any(problem.severity == "error" for problem in bundle.problems):
-        yield place.error(path, f"ConfigMap {_named(reference)} holds no certificate in `{BUNDLE_KEY}`")
-    for certificate, text in concerns(bundle.certificates, now):
-        yield config_map.place.warning(key, f"certificate {bundle.certificates.index(certificate) + 1} {text}")
+        yield place.build_error(path, f"ConfigMap {'/'.join(reference)} holds no certificate in `{BUNDLE_KEY}`")
+    for certificate, text in iter_concerns(bundle.certificates, now):
+        yield config_map.place.build_warning(key, f"certificate {bundle.certificates.index(certificate) + 1} {text}")
 
 
-def _endpoints(endpoints: tuple[Secret, ...], http: bool, https: bool, layer: Layer) -> Iterator[Finding]:
+def _check_endpoints(endpoints: tuple[Secret, ...], http: bool, https: bool, layer: Layer) -> Iterator[Finding]:
     place, theirs = layer.source.place, isinstance(layer.source, Proxy)
-    report = place.warning if theirs else place.error
+    report = place.build_warning if theirs else place.build_error
     for index, endpoint in enumerate(endpoints):
         path: Path = ("spec", "readinessEndpoints", index)
-        if (fault := endpoint_fault(endpoint.reveal())) is not None:
+        if (fault := find_endpoint_fault(endpoint.reveal())) is not None:
             yield report(path, f"{fault}; it is not tried" if theirs else fault)
             continue
         scheme = parse(endpoint.reveal()).scheme
@@ -157,10 +220,10 @@ def _endpoints(endpoints: tuple[Secret, ...], http: bool, https: bool, layer: La
             yield report(path, "is an http URL, and spec.httpProxy is not set")
         elif scheme == "https" and not https:
             through = "; it is tried through spec.httpProxy, as the network operator does" if theirs and http else ""
-            yield report(path, f"is an https URL, and spec.httpsProxy is not set{through}")
+            yield report(path, f"is an https URL, but spec.httpsProxy is not set{through}")
 
 
-def endpoint_fault(text: str) -> str | None:
+def find_endpoint_fault(text: str) -> str | None:
     """Why a readiness endpoint cannot be tried; None where it can."""
     try:
         url = parse(text)
@@ -173,12 +236,12 @@ def endpoint_fault(text: str) -> str | None:
     return None
 
 
-def _own_fields(item: EgressProxy, spec: EgressProxySpec, is_base: bool) -> Iterator[Finding]:
+def _check_own_fields(item: EgressProxy, spec: EgressProxySpec, is_base: bool) -> Iterator[Finding]:
     place = item.place
     if not is_base:
         for name, field in _BASE_ALONE.items():
             if getattr(spec, name) is not None:
-                yield place.error(("spec", field), f"belongs to EgressProxy/{BASE} alone: take it out of this layer")
+                yield place.build_error(("spec", field), f"only EgressProxy/{BASE} may set it; {_IS_LAYER}")
     if spec.networks is not None:
         if not is_base:
             yield from networks.examine_layer(spec.networks, place, BASE)
@@ -186,23 +249,21 @@ def _own_fields(item: EgressProxy, spec: EgressProxySpec, is_base: bool) -> Iter
     for system, settings in (("windows", spec.windows), ("linux", spec.linux)):
         for index, name in enumerate(settings.services if settings is not None else ()):
             if not _SERVICE_NAME.fullmatch(name):
-                yield place.error(
+                yield place.build_error(
                     ("spec", system, "services", index), "must be a service's name: letters, digits, `_`, `-`, `.`"
                 )
-    if spec.credentials_secret and spec.credentials_secret.name and not NAME.match(spec.credentials_secret.name):
-        yield place.error(("spec", "credentialsSecret", "name"), "must be the name of a Secret")
     for index, app in enumerate(spec.apps):
         for field, value in (("kind", app.kind), ("namespace", app.namespace), ("name", app.name)):
             if not value:
-                yield place.error(("spec", "apps", index, field), "is missing")
+                yield place.build_error(("spec", "apps", index, field), "is missing")
         if app.kind and app.kind not in APP_KINDS:
             message = f"must be {' or '.join(APP_KINDS)}: how another object reads values is not known"
-            yield place.warning(("spec", "apps", index, "kind"), message)
+            yield place.build_warning(("spec", "apps", index, "kind"), message)
     if spec.cluster_selector is not None:
         yield from labels.examine(spec.cluster_selector, place, ("spec", "clusterSelector"))
-    yield from _mode(spec, place, is_base=is_base)
+    yield from _check_mode(spec, place, is_base=is_base)
     if not is_base:
-        yield from _effect(spec, place)
+        yield from _check_effect(spec, place)
     propagated = spec.propagated.pods if spec.propagated is not None else None
     if propagated is not None and propagated.namespace_selector is not None:
         path = ("spec", "propagated", "pods", "namespaceSelector")
@@ -211,30 +272,25 @@ def _own_fields(item: EgressProxy, spec: EgressProxySpec, is_base: bool) -> Iter
         yield from labels.examine(spec.pods.namespace_selector, place, ("spec", "pods", "namespaceSelector"))
 
 
-def _mode(spec: EgressProxySpec, place: Place, *, is_base: bool) -> Iterator[Finding]:
+def _check_mode(spec: EgressProxySpec, place: Place, *, is_base: bool) -> Iterator[Finding]:
     if spec.mode is None:
         return
     if is_base:
         message = "is for layers: to take the proxy away everywhere, take spec.httpProxy and spec.httpsProxy out of the base"
-        yield place.error(("spec", "mode"), message)
+        yield place.build_error(("spec", "mode"), message)
     elif spec.http_proxy or spec.https_proxy or spec.credentials_secret:
-        yield place.error(("spec", "mode"), "Direct is no proxy, and this layer sets one: keep one of them")
+        yield place.build_error(("spec", "mode"), "mode Direct excludes a proxy, and this object sets one: keep one of them")
 
 
-def _effect(spec: EgressProxySpec, place: Place) -> Iterator[Finding]:
-    """What a layer says without saying anything."""
+def _check_effect(spec: EgressProxySpec, place: Place) -> Iterator[Finding]:
+    """Check for a layer without any effect, and for empty fields."""
     if spec.mode is None:
         for field, value in (("httpProxy", spec.http_proxy), ("httpsProxy", spec.https_proxy)):
             if value is not None and not value:
                 message = "is empty, which is as good as not there: `mode: Direct` takes the proxy of layers below away"
-                yield place.warning(("spec", field), message)
+                yield place.build_warning(("spec", field), message)
     texts = (spec.http_proxy, spec.https_proxy, spec.no_proxy, spec.credentials_secret, spec.trusted_ca, spec.apps)
     others = (spec.consumers, spec.rollout, spec.propagate, spec.mode, spec.propagated and spec.propagated.pods)
     networks_too = spec.networks is not None and bool(spec.networks.machine_network)
-    if not any(texts) and all(one is None for one in others) and not networks_too:
-        yield place.warning(("spec",), "says nothing: this layer has no effect")
-
-
-def _named(reference: tuple[str, str]) -> str:
-    namespace, name = reference
-    return f"{namespace}/{name if NAME.match(name) else '(invalid name)'}"
+    if not any(texts) and all(other is None for other in others) and not networks_too:
+        yield place.build_warning(("spec",), "says nothing: this layer has no effect")

@@ -1,13 +1,14 @@
-"""Credentials go only where they were sent: to the clusters that a selector names, never to whoever makes a Cluster.
+"""Credentials go only to the clusters that a selector names, never to every user who creates a Cluster.
 
-What is made for a workload cluster lies in its own namespace, and whoever makes Clusters there reads it.
+Objects for a workload cluster are in its namespace, and users who create Clusters there can read them.
 """
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from transom.common.counting import format_first
 from transom.proxy.finding import Finding, Path
-from transom.proxy.layers import BASE, Layer, Layered, base_settings, of_egress_proxy
+from transom.proxy.layers import BASE, Layer, LayeredSettings, build_egress_proxy_layer, find_base_settings
 from transom.proxy.objects import EgressProxy, SettingsObjects
 from transom.proxy.proxy_url import has_userinfo
 from transom.proxy.secret import Secret
@@ -16,51 +17,51 @@ _SHOWN: Final = 3
 _PATH: Final[Path] = ("spec", "clusterSelector")
 
 
-def hold_credentials(*urls: Secret | None) -> bool:
-    """Whether one of the proxy URLs has a user name in it."""
+def has_credentials(*urls: Secret | None) -> bool:
+    """Return True if one of the proxy URLs has a user name in it."""
     return any(url and has_userinfo(url.reveal()) for url in urls)
 
 
-def withheld_by(layered: Layered, objects: SettingsObjects) -> str | None:
-    """The name of the EgressProxy that does not say which clusters get a cluster's credentials; None where one does.
+def find_withholding_proxy(layered: LayeredSettings, objects: SettingsObjects) -> str | None:
+    """Return the EgressProxy that must select the clusters that get its credentials; None if it does.
 
-    It is the object that set the proxies. OpenShift's Proxy has no selector: of that EgressProxy/cluster speaks.
+    It is the object that set the proxies. OpenShift's Proxy has no selector: EgressProxy/cluster selects for it.
     """
     if layered.unit is None or not _with_credentials(layered.unit):
         return None
     source = layered.unit.source
-    speaking = source if isinstance(source, EgressProxy) else base_settings(objects)
+    speaking = source if isinstance(source, EgressProxy) else find_base_settings(objects)
     if speaking is not None and speaking.spec.cluster_selector is not None:
         return None
     return BASE if speaking is None else speaking.metadata.name
 
 
-def told(clusters: Collection[tuple[str, str]], field: str = "") -> str:
+def format_withheld_message(clusters: Collection[tuple[str, str]], field: str = "") -> str:
     """Why these clusters, by namespace and name, get no credentials, as one sentence; `field` begins it."""
     names = sorted("/".join(cluster) for cluster in clusters)
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     what = "1 cluster gets" if len(names) == 1 else f"{len(names):,} clusters get"
-    listed = f" ({', '.join(names[:_SHOWN])}{more})" if names else ""
+    listed = f" ({format_first(names, _SHOWN)})" if names else ""
     return (
-        f"{field}is not set, and the proxy has credentials, which whoever makes a Cluster, or reads Secrets beside one, could "
-        f"read: {what} nothing that holds them, and what is there stays as it is{listed}; `{{}}` sends them to all clusters"
+        f"{field}is not set, and users who can create a Cluster or read its Secrets could read the proxy's credentials: "
+        f"{what} no settings with credentials, and existing objects stay unchanged{listed}; `{{}}` selects all clusters"
     )
 
 
 def examine(objects: SettingsObjects, withheld: Mapping[str, Collection[tuple[str, str]]]) -> Iterator[Finding]:
-    """A warning for each object whose credentials are withheld; `withheld` are clusters by name of the EgressProxy.
+    """Yield a warning for each object whose credentials are withheld; `withheld` are clusters by EgressProxy name.
 
-    A layer is for workload clusters alone: where it sends nobody its credentials, it is of no use, whatever Clusters there are.
+    A layer is only for workload clusters: if it sends its credentials to none of them, it has no effect, whatever Clusters
+    exist.
     """
     for item in objects.egress_proxies:
-        layer = of_egress_proxy(item, objects.namespace)
+        layer = build_egress_proxy_layer(item, objects.namespace)
         idle = item.metadata.name != BASE and item.spec.cluster_selector is None and _with_credentials(layer)
         if item.metadata.name in withheld or idle:
-            yield item.place.warning(_PATH, told(withheld.get(item.metadata.name, ())))
-    if objects.proxy is not None and BASE in withheld and base_settings(objects) is None:
-        message = f"of an EgressProxy/{BASE} beside it {told(withheld[BASE])}"
-        yield objects.proxy.place.warning(_PATH, message)
+            yield item.place.build_warning(_PATH, format_withheld_message(withheld.get(item.metadata.name, ())))
+    if objects.proxy is not None and BASE in withheld and find_base_settings(objects) is None:
+        message = f"of an EgressProxy/{BASE} next to it {format_withheld_message(withheld[BASE])}"
+        yield objects.proxy.place.build_warning(_PATH, message)
 
 
 def _with_credentials(layer: Layer) -> bool:
-    return layer.credentials is not None or hold_credentials(layer.http_proxy, layer.https_proxy)
+    return layer.credentials is not None or has_credentials(layer.http_proxy, layer.https_proxy)

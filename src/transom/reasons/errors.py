@@ -1,225 +1,302 @@
-"""What can go wrong with one host: the classes of HostError, whose names are reasons of its conditions."""
+"""The errors of one host: the classes of HostError, whose names are reasons of its conditions."""
 
 from typing import Final
 
-from transom.reasons.reason import Reason, error
+from transom.reasons.reason import Reason, define_error
 
-_AGAIN: Final = "tried again with growing pauses"
+_AGAIN: Final = "Transom retries with growing pauses"
 _HOST_KEY: Final = "Set `spec.hostKey` to the line of the host's `ssh_host_ed25519_key.pub`"
-_REPORT: Final = "Please report it, with the file of `transom doctor --bundle transom.tar.gz --facts`"
+_SSHD_CONFIG: Final = r"C:\ProgramData\ssh\sshd_config"
+_REPORT: Final = "Report it, with the file of `transom doctor --bundle transom.tar.gz --facts`"
 
 ERRORS: Final[tuple[Reason, ...]] = (
-    error("AdoptedNodeFound", "itself", "Once connected to, the host is seen to be a Node that another operator made."),
-    error(
+    define_error(
+        "AdoptedNodeFound", "itself", "After it connected, Transom found that the host is a Node of another operator."
+    ),
+    define_error(
         "ApiServerUnknown",
         "after",
-        "It is not known how hosts reach the API server, so that NO_PROXY would lack it.",
+        "Transom does not know the address by which hosts reach the API server, and cannot add it to NO_PROXY.",
         "Set `spec.networks.internalAPIHost` of `EgressProxy/cluster`, or publish ConfigMap `kube-public/cluster-info`",
     ),
-    error(
+    define_error(
         "AuthenticationRefused",
         "after",
-        "The host answers, and takes none of the keys for this user.",
-        "Put the public key of `spec.keySecret` into `administrators_authorized_keys` of the host, or correct `spec.username`",
+        "The host answers, but accepts none of the keys for this user.",
+        "Add the public key of `spec.keySecret` to `administrators_authorized_keys` of the host, or correct `spec.username`",
     ),
-    error("ConnectionLost", "itself", f"The connection ended, or stood still, in the middle of a pass; {_AGAIN}."),
-    error(
+    define_error("ConnectionLost", "itself", f"The connection ended or stalled during a pass; {_AGAIN}."),
+    define_error(
+        "FilesInUse",
+        "after",
+        "A program, most likely a virus scanner, has files open that Transom has just written. Transom changed nothing.",
+        r"Exclude `C:\Windows\Transom` from the virus scanner of the host",
+    ),
+    define_error(
+        "ForcedCommand",
+        "after",
+        "The SSH server of the host runs another command than Transom's: `ForceCommand`, or `command=` of a key.",
+        f"Remove it from `{_SSHD_CONFIG}` and `administrators_authorized_keys` for this user, and restart sshd",
+    ),
+    define_error(
         "CredentialsWithheld",
         "after",
-        "The proxy has credentials, and nobody said which workload clusters get them: the host keeps what it has.",
-        "Set `spec.clusterSelector` of the EgressProxy that the message names; `{}` is all",
+        "The proxy has credentials, but no field selects the workload clusters that get them. The host keeps its settings.",
+        "Set `spec.clusterSelector` of the EgressProxy that the message names; `{}` selects all clusters",
     ),
-    error(
+    define_error(
         "DirectoryNotOurs",
         "after",
-        r"`C:\ProgramData\Transom` belongs to somebody who is neither SYSTEM nor Administrators: nothing in it is trusted.",
-        "Find out who made it, and delete it on the host",
+        r"`C:\ProgramData\Transom` is not owned by SYSTEM or Administrators. Transom trusts nothing in it.",
+        "Find out who created it, and delete it on the host",
     ),
-    error(
+    define_error(
         "Fault",
         "itself",
-        "A fault of Transom itself; the log says where, without any value.",
-        "Please report it, with the file of `transom doctor --bundle transom.tar.gz`",
+        "An internal error of Transom. The log contains the place, without any value.",
+        "Report it, with the file of `transom doctor --bundle transom.tar.gz`",
     ),
-    error(
+    define_error(
+        "FileBusy",
+        "after",
+        "The host refused a file operation for 75 s without a reason. A virus scanner may have the file open, or the disk is"
+        " full.",
+        r"Check the free space of C:, and exclude `C:\Windows\Transom` from the virus scanner of the host",
+    ),
+    define_error(
         "FileRefused",
         "after",
-        "The host refused a file: disk full, no permission, something in the way.",
-        "As the message says, on the host",
+        "The host refused a file: the disk is full, a permission is missing, or another file blocks it.",
+        "Follow the message on the host",
     ),
-    error("HashMismatch", "itself", "A file that was sent does not have its hash on the host; it is sent again."),
-    error(
+    define_error("HashMismatch", "itself", "A file on the host does not have the expected hash. Transom sends it again."),
+    define_error(
         "Held",
         "itself",
-        "Another pass works on the host; the message says whose.",
-        "If that pass is dead, its hold is void after the next boot of the host",
+        "Another pass works on the host. The message names its owner.",
+        "If that pass has died, reboot the host: a reboot releases its lock",
     ),
-    error(
+    define_error(
         "HostKeyChanged",
         "after",
-        "The host shows another key than the one that was pinned or recorded: nothing was sent to it.",
-        "Find out who answers there. If the machine is a new one, correct `spec.hostKey`; without one: `kubectl patch"
-        """ windowsinstance NAME -n NAMESPACE --subresource=status --type=merge -p '{"status":{"hostKeyFingerprint":null}}'`""",
+        "The host presents another key than the pinned or recorded one. Transom sent nothing to it.",
+        "Find out which machine answers. If the machine was replaced, correct `spec.hostKey`; if that is not set:"
+        " `transom forget NAME -n NAMESPACE --host-key`",
     ),
-    error(
+    define_error(
         "HostKeyMissing",
         "after",
-        "No key of the host is known, and none is trusted on first use (`--require-host-keys`).",
+        "No key of the host is known, and Transom must not trust one on first use (`--require-host-keys`).",
         _HOST_KEY,
     ),
-    error(
+    define_error(
         "HostKeyNotKept",
         "after",
-        "The key that the host showed first cannot be written down (CLI).",
+        "Transom cannot write the host's first key to a file (CLI only).",
         "Make the file that the message names writable",
     ),
-    error(
+    define_error(
         "HostKeyNotRecorded",
         "itself",
-        "The key of a host that was first met could not be kept: nothing was sent to it.",
-        f"If it lasts: {_HOST_KEY[0].lower()}{_HOST_KEY[1:]}",
+        "Transom could not record the key of a new host, so it sent nothing to the host.",
+        f"If this lasts: {_HOST_KEY[0].lower()}{_HOST_KEY[1:]}",
     ),
-    error(
+    define_error(
         "HostKeyUnusable",
         "after",
         "`spec.hostKey` is not a public key.",
-        "Write the line of `ssh_host_ed25519_key.pub`: type and base64",
+        "Set it to the type and base64 of the line in `ssh_host_ed25519_key.pub`",
     ),
-    error("ImportFailed", "after", "`reg import` refused the change.", _REPORT),
-    error(
+    define_error("ImportFailed", "after", "`reg import` refused the change.", _REPORT),
+    define_error(
         "InstallFailed",
         "after",
-        "Windows could not be prepared, a file not be placed, or a service not be made.",
-        "As the message says: it names the feature, file or service, and Windows' own words",
+        "Windows could not be prepared, a file could not be placed, or a service could not be created.",
+        "Follow the message: it names the feature, file or service, and quotes Windows",
     ),
-    error(
+    define_error(
+        "KeyExchangeTimedOut",
+        "after",
+        f"The port accepts TCP connections, but no SSH key exchange ended within `--connect-timeout`; {_AGAIN}.",
+        "Check that sshd listens there, and not a firewall or load balancer for it; on a slow host, raise `--connect-timeout`",
+    ),
+    define_error(
         "KeyNotFound",
         "after",
-        "The earlier key opens the host, and is not in the file where Windows' OpenSSH has it.",
+        "The host accepts the previous key, but the file where Windows' OpenSSH stores keys does not contain it.",
         "Add the line of the new key where `sshd_config` of the host looks for keys",
     ),
-    error(
+    define_error(
         "KeyRefused",
         "after",
-        "The host takes neither the new key nor an earlier one. Nothing was changed.",
-        "Add the line that the message shows, on the host",
+        "The host accepts neither the new key nor a previous one. Transom changed nothing.",
+        "Add the line that the message shows on the host",
     ),
-    error(
+    define_error(
         "KeyUnusable",
         "after",
-        "The private key cannot be read: not a key, or encrypted. In conditions it is `KeyInvalid`.",
-        "Put an OpenSSH private key without passphrase into the Secret",
+        "The private key is not readable: it is not a key, or it is encrypted. Conditions report `KeyInvalid`.",
+        "Store an OpenSSH private key without a passphrase in the Secret",
     ),
-    error(
+    define_error(
+        "LoginTimedOut",
+        "after",
+        f"The SSH server neither accepts nor refuses the login within `--login-timeout`; {_AGAIN}.",
+        "Check that the host reaches its domain controllers, or log in with a local account; else raise `--login-timeout`",
+    ),
+    define_error(
         "ManagedByOther",
         "after",
-        "The host, or its Node, is worked on by another operator or by `transom apply`.",
-        "End the other one's work; then `kubectl annotate windowsinstance NAME -n NAMESPACE transom.dev/adopt=true`, and take"
-        " that off afterwards",
+        "Another operator or `transom apply` manages the host or its Node.",
+        "Stop the other one, then run `transom adopt NAME -n NAMESPACE --yes --context CONTEXT`, or"
+        " `transom adopt --from wmco` for Nodes of the Windows Machine Config Operator",
     ),
-    error(
+    define_error(
         "NewKeyRefused",
         "after",
-        "The line of the new key is there, and the SSH server does not take the key; the earlier one still opens the host.",
-        "Look at the log of its SSH server; give a key of a type that it takes",
+        "The host has the new key, but its SSH server refuses it and still accepts the previous key.",
+        "Check the log of the SSH server and use a key type that the server accepts",
     ),
-    error("NodeAddressAmbiguous", "after", "Two Windows Nodes have the address of the host.", "Set `spec.nodeName`"),
-    error(
+    define_error("NodeAddressAmbiguous", "after", "Two Windows Nodes have the address of the host.", "Set `spec.nodeName`"),
+    define_error(
         "NodeAddressUnknown",
         "after",
-        "The host sees itself at another address than SSH reaches (NAT, a jump host).",
-        "Set `spec.nodeIP` to the address that its Node is to have",
+        "The host's own address differs from the address that SSH reaches (NAT, a jump host).",
+        "Set `spec.nodeIP` to the address of the Node",
     ),
-    error(
+    define_error(
         "NodeNameChanged",
         "after",
-        "The host, its Machine or `spec.nodeName` has another name than the Node that it is.",
-        "Put the name back, or clear `status.nodeName` to have it decided again",
+        "The host, its Machine or `spec.nodeName` has another name than the host's Node.",
+        "Restore the name, or let Transom determine the Node again: `transom forget NAME -n NAMESPACE --node`",
     ),
-    error(
-        "NodeNameInvalid", "after", "The name that the host gives itself cannot be a Node's.", "Give it one DNS label as name"
+    define_error(
+        "NodeNameInvalid", "after", "The host's name is not a valid name of a Node.", "Rename the host to a single DNS label"
     ),
-    error(
+    define_error(
+        "NodeNameUnknown",
+        "after",
+        "On AWS and GCP, the cloud knows a Node by the name in the metadata service of its instance. The service did not"
+        " answer.",
+        "Make 169.254.169.254 reachable on the host, or set `spec.nodeName`",
+    ),
+    define_error(
         "NodeNameTaken",
         "after",
-        "Another instance, or a Node that is not this host's, has the name; the message says which.",
-        "Rename the host, delete a Node that is a left-over, or set `spec.nodeName`",
+        "Another instance, or a Node of another host, has this name. The message names it.",
+        "Rename the host, delete an unused Node, or set `spec.nodeName`",
     ),
-    error(
+    define_error(
         "NotAdministrator",
         "after",
-        "The user may not do what a pass needs.",
-        "Use an administrator in `spec.username`, with a full token over SSH",
+        "The user lacks the permissions that a pass requires.",
+        "Set `spec.username` to an administrator who has a full token over SSH",
     ),
-    error("NotConverged", "itself", f"The change was carried out, and the host still differs; {_AGAIN}.", _REPORT),
-    error(
+    define_error("NotConverged", "itself", f"Transom made the change, but the host still differs; {_AGAIN}.", _REPORT),
+    define_error(
         "NotExpressible",
         "after",
-        "A name of something on the host cannot be written into a script without being read as something else.",
+        "A script cannot safely contain the name of an object on the host.",
         "Rename the service or file that the message names",
     ),
-    error(
+    define_error(
         "NotRecorded",
         "itself",
-        "Which Node the host is could not be written down: nothing follows from it. The API server is asked again.",
+        "Transom could not record the Node of the host, and does not use it yet. It asks the API server again.",
     ),
-    error("Overtaken", "itself", "An earlier pass ended on the host after this one had read it; nothing was changed."),
-    error(
+    define_error(
+        "Overtaken", "itself", "Another pass finished on the host after this one had read it. This pass changed nothing."
+    ),
+    define_error(
         "PassTimedOut",
         "itself",
-        "The pass took longer than it may; the next one goes on where it ended.",
-        "Where a payload is large and the way slow: more `--pass-timeout`",
+        "The pass exceeded its time limit. The next pass continues where it ended.",
+        "If a payload is large and the network slow, raise `--pass-timeout`",
     ),
-    error(
+    define_error(
+        "PingBlocked",
+        "after",
+        "`ping.exe`, with which Transom's scripts wait, does not run on the host. Transom changed nothing.",
+        "Allow `ping.exe` for administrators in the policy (AppLocker, WDAC)",
+    ),
+    define_error(
         "PutBack",
         "after",
-        "A version of the payload does not run, and the former one was put back and runs.",
-        "Give another payload. It is tried again later, or at once by annotation `transom.dev/resume`",
+        "A version of the payload does not run. Transom restored the previous version, which runs.",
+        "Use another payload, or retry at once with `transom resume --rollout`; Transom also retries later",
     ),
-    error(
+    define_error(
         "RestartsFailed",
         "after",
-        "Services did not stop, or did not start, in their time.",
-        "Look at the service that the message names, on the host; what was owed is restarted by the next pass",
+        "Services did not stop or start in time. The message has the error number of Windows where it gave one. A service that"
+        " starts late keeps the new settings: the next pass waits for it and does not restart it.",
+        "Check the service that the message names on the host. If it needs more time, set `--service-timeout` or"
+        " `timeoutSeconds` of the service in the payload",
     ),
-    error(
-        "ScriptFailed", "itself", f"A script did not do what it must, for a reason that it could not tell; {_AGAIN}.", _REPORT
+    define_error("ScriptFailed", "itself", f"A script failed for a reason that it could not report; {_AGAIN}.", _REPORT),
+    define_error(
+        "ServiceDisabled",
+        "after",
+        "A service that must be restarted runs and is disabled: Windows would not start it again. Transom did not stop it, and"
+        " made all other changes.",
+        "Set its start type (`sc config NAME start= auto`) or stop it; the next pass then completes the change",
     ),
-    error(
+    define_error(
         "ServiceDied",
         "after",
-        "A service was started and does not run.",
-        "Look at its log on the host; the message names it",
+        "A service was started but does not run.",
+        "Check its log on the host; the message names the service",
     ),
-    error(
+    define_error(
         "SettingsMissing",
         "after",
-        "There is no `EgressProxy/cluster`, and nobody has said that there is to be no proxy: the host keeps what it has.",
-        "Make `EgressProxy/cluster`; with an empty spec to take the settings away",
+        '`EgressProxy/cluster` does not exist. The host keeps its settings, because a missing object does not mean "no proxy".',
+        "Create `EgressProxy/cluster`; an empty spec removes the settings",
     ),
-    error("Superseded", "itself", "A holder of a newer lease has worked on the host; this one leaves it alone."),
-    error(
+    define_error(
+        "SftpUnavailable",
+        "after",
+        "The SSH server of the host accepts the login, but starts no SFTP server.",
+        f"Add `Subsystem sftp sftp-server.exe` to `{_SSHD_CONFIG}`, check that the program exists, and restart sshd",
+    ),
+    define_error(
+        "Stopped",
+        "itself",
+        "A user stopped `apply`, `diff`, `rollback` or `facts` while it worked on the host. The operator never reports"
+        " this reason.",
+    ),
+    define_error(
+        "Superseded", "itself", "A process with a newer lease has worked on the host. This process does not change it."
+    ),
+    define_error(
         "TokenMissing",
         "after",
-        "There is nothing by which a host can join: OpenShift's Secret with the token has none.",
-        "Look at the Secret that the message names",
+        "No token exists with which a host can join: OpenShift's Secret for it contains none.",
+        "Check the Secret that the message names",
     ),
-    error(
+    define_error(
+        "TooFewSessions",
+        "after",
+        "The SSH server of the host opens no second session on a connection.",
+        f"Set `MaxSessions` to 2 or more in `{_SSHD_CONFIG}`, or remove it, and restart sshd",
+    ),
+    define_error(
         "Unreachable",
         "after",
-        f"No SSH connection: name, network, port, time-out, or a server that does not speak SSH; {_AGAIN}.",
-        "Ask from where the operator is: `transom verify host ADDRESS`; then power, address, port, firewall",
+        f"No SSH connection: name, network, port, timeout, or a server that does not support SSH; {_AGAIN}.",
+        "Test from the operator's network: `transom verify host ADDRESS`; then check power, address, port and firewall",
     ),
-    error(
+    define_error(
         "Unreadable",
         "after",
-        "A registry key, a value or a service could not be read or understood; also a ledger that a newer Transom wrote.",
-        "As the message says; update Transom where it says so",
+        "Transom could not read or parse a registry key, a value or a service, or a newer Transom wrote the ledger.",
+        "Follow the message; if a newer Transom wrote the ledger, update Transom",
     ),
-    error(
+    define_error(
         "WrongEnvironmentType",
         "after",
-        "A service's `Environment` is not REG_MULTI_SZ, which is what Windows reads: it was left, the rest is done.",
+        "A service's `Environment` is not REG_MULTI_SZ, the type that Windows reads. Transom left it unchanged and"
+        " made all other changes.",
         "Delete or correct the value that the message names",
     ),
 )

@@ -1,270 +1,322 @@
-"""What is said of a WindowsInstance, its host and its Node."""
+"""The reasons of a WindowsInstance, its host and its Node."""
 
 from typing import Final
 
-from transom.reasons.reason import Reason, both, condition, event
+from transom.reasons.reason import Reason, define_both, define_condition, define_event
 
 _EDIT: Final = "Correct what the message names"
 
 HOSTS: Final[tuple[Reason, ...]] = (
-    condition(
-        "Adopted", "fine", "Another operator made this host a node: its services and files stay, proxy and trust are set."
+    define_condition(
+        "Adopted",
+        "fine",
+        "Another operator made this host a node. Transom keeps its services and files, and sets proxy and trust.",
     ),
-    condition(
+    define_condition(
         "ApiServerNotTrusted",
         "after",
-        "The API server's certificate does not fit the CAs that are published for those that join. No host is changed by it.",
+        "The published CAs for joining nodes do not match the API server's certificate. Transom changes no host because of it.",
         "Correct the ConfigMap that the message names",
     ),
-    both(
+    define_both(
         "Applied",
         "fine",
-        "It is on the host, or in every workload cluster, as the settings ask for; the event says what changed.",
+        "The settings are on the host, or in every workload cluster. The event lists the changes.",
     ),
-    event("CertificateApproved", "fine", "A certificate of a joining or renewing node was approved."),
-    event(
+    define_event("CertificateApproved", "fine", "Transom approved a certificate of a joining or renewing node."),
+    define_event(
         "CertificateRefused",
         "after",
-        "A request for a certificate speaks of a host of Transom's, and does not fit it: it was left to others.",
-        "Compare the request with the instance; the message says what differs",
+        "A certificate signing request names a host of Transom but does not match it. Transom left it to other approvers.",
+        "Compare the request with the instance; the message lists the differences",
     ),
-    both("Changing", "itself", "Files are put in place, services made and started in the order of what depends on what."),
-    condition("Connected", "fine", "The last pass read the host."),
-    both("Connecting", "itself", "The host is connected to."),
-    event("Cordoned", "itself", "The Node takes no new pods: something is to be done that interrupts them."),
-    event("Deleted", "itself", "The instance goes, for what asked for it has gone."),
-    condition(
+    define_event(
+        "CertificatesLeftOut",
+        "fine",
+        "The user data of new machines has no room for every CA. Hosts get these CAs with the first connection.",
+    ),
+    define_both(
+        "Changing", "itself", "Transom is placing files, and creating and starting services in the order of their dependencies."
+    ),
+    define_condition("Connected", "fine", "The last pass read the host."),
+    define_both("Connecting", "itself", "Transom is connecting to the host."),
+    define_event("Cordoned", "itself", "Transom cordoned the Node, because the next change interrupts its pods."),
+    define_event("Deleted", "itself", "Transom deletes the instance, because its source no longer exists."),
+    define_condition(
         "Distrusted",
         "after",
-        "The host's `Disallowed` store has a certificate of the bundle: Windows does not trust it.",
-        "Take it out of that store, or out of the bundle",
+        "The host's `Disallowed` store contains a certificate of the bundle. Windows does not trust it.",
+        "Remove the certificate from that store, or from the bundle",
     ),
-    both(
+    define_both(
         "DrainBlocked",
         "after",
-        "Pods did not go in time; the message names them and what holds them. Nothing was changed on the host.",
-        "Let them go: a PodDisruptionBudget, a finalizer, or a pod without owner stands in the way",
+        "Pods did not end in time. The message names them and what blocks them. Transom changed nothing on the host.",
+        "Unblock the pods: check their PodDisruptionBudgets and finalizers, and pods without an owner",
     ),
-    event("Drained", "itself", "The Node has no pods left that can go."),
-    condition("Draining", "itself", "The pods of the Node are moved, as their budgets allow."),
-    condition(
+    define_event("Drained", "itself", "All pods that can leave the Node have left."),
+    define_condition("Draining", "itself", "Transom is evicting the pods of the Node, within their disruption budgets."),
+    define_condition(
         "EndpointRefused",
         "after",
-        "The host reached a readiness endpoint through the proxy, and its answer was an error.",
-        "Look at the endpoint, or name another in `spec.readinessEndpoints`",
+        "The host reached a readiness endpoint through the proxy, and the endpoint answered with an error.",
+        "Check the endpoint, or name another one in `spec.readinessEndpoints`",
     ),
-    condition(
-        "FetchFailed", "after", "curl.exe on the host failed otherwise; the message has its code.", "Look at curl's exit codes"
+    define_condition(
+        "FetchFailed",
+        "after",
+        "curl.exe on the host failed for another reason. The message contains its exit code.",
+        "Look up the exit code in curl's documentation",
     ),
-    condition("Fetched", "fine", "The host fetched a readiness endpoint with the settings that it has."),
-    event("HostLeft", "fine", "The instance went, and its host is left as it is; the message says why."),
-    event(
+    define_condition("Fetched", "fine", "The host fetched a readiness endpoint with its current settings."),
+    define_event(
+        "FirstBootBlocked",
+        "after",
+        "The proxy requires a password or TLS, which a new machine does not have at its first boot. It cannot download its SSH"
+        " server.",
+        "Use an image with an OpenSSH server, or set `--openssh-msi` to a URL whose host NO_PROXY contains",
+    ),
+    define_event(
+        "HostLeft", "fine", "The instance was deleted, and Transom left its host unchanged. The message gives the reason."
+    ),
+    define_event(
         "InvalidEntry",
         "after",
-        "An entry of ConfigMap `windows-instances`, or a Machine, cannot be an instance; the others hold.",
+        "An entry of ConfigMap `windows-instances`, or a Machine, is not a valid instance. Other entries are not affected.",
         _EDIT,
     ),
-    condition(
+    define_condition(
         "InvalidSpec",
         "after",
-        "The WindowsInstance does not hold together; the message begins with the field.",
-        f"{_EDIT}; `transom validate` names all of it",
+        "The WindowsInstance is invalid. The message begins with the field.",
+        f"{_EDIT}; `transom validate` lists all errors",
     ),
-    both(
+    define_both(
         "KeyInvalid",
         "after",
-        "The Secret with the SSH key has none that can be read.",
-        "Put an OpenSSH private key without passphrase into it; `ssh-keygen -p` takes one off",
+        "The Secret with the SSH key contains no readable key.",
+        "Store an OpenSSH private key without a passphrase in it; `ssh-keygen -p` removes a passphrase",
     ),
-    both(
+    define_both(
         "KeyMissing",
         "after",
-        "There is no Secret with the SSH key.",
-        "Make the Secret of `spec.keySecret`; `transom doctor` says where it is looked for",
+        "The Secret with the SSH key does not exist.",
+        "Create the Secret of `spec.keySecret`; `transom doctor` shows its expected location",
     ),
-    event("KeyMoved", "fine", "The host is opened by another key than before."),
-    both(
+    define_event("KeyMoved", "fine", "The host now accepts a different SSH key."),
+    define_both(
         "KeyNotKept",
         "itself",
-        "A key could not be kept in the cluster: nothing was changed on the host, and it is tried again.",
+        "Transom could not store a key in the cluster. It changed nothing on the host, and retries.",
     ),
-    event(
-        "MachineReplaced", "itself", "A Machine was deleted, for its host takes none of the keys; its MachineSet makes another."
+    define_event(
+        "MachineReplaced",
+        "itself",
+        "Transom deleted a Machine whose host accepts none of the keys. Its MachineSet creates another one.",
     ),
-    event("Made", "fine", "An instance was made, as a Machine or ConfigMap `windows-instances` asks for it."),
-    event(
-        "MirrorNotSet", "after", "A registry mirror of the cluster cannot be expressed for containerd: it is left out.", _EDIT
+    define_event("Made", "fine", "Transom created an instance from a Machine or from ConfigMap `windows-instances`."),
+    define_event(
+        "MirrorNotSet", "after", "containerd cannot express a registry mirror of the cluster. Transom skips this mirror.", _EDIT
     ),
-    condition(
+    define_condition(
         "NetworkNotSupported",
         "after",
-        "Windows nodes cannot be in this cluster's network as it is; the message says what is missing.",
-        "For OVN-Kubernetes set `hybridOverlayConfig`; else use a payload for this network",
+        "Windows nodes cannot join the network of this cluster. The message lists what is missing.",
+        "For OVN-Kubernetes, set `hybridOverlayConfig`; otherwise, use a payload for this network",
     ),
-    both(
+    define_both(
         "NeverReady",
         "after",
-        "The kubelet was started, and its Node does not become Ready.",
-        "Look at `kubectl describe node`, and at the kubelet's log on the host",
+        "Transom started the kubelet, but its Node does not become Ready.",
+        "Check `kubectl describe node`, and the kubelet's log on the host",
     ),
-    condition(
+    define_condition(
         "NoNode",
         "fine",
-        "No Windows Node is this host's.",
-        "Where the host is to be a node: `spec.lifecycle: Node`, or `spec.nodeName`",
+        "The host has no Windows Node.",
+        "If the host should be a node, set `spec.lifecycle: Node` or `spec.nodeName`",
     ),
-    event(
+    define_event(
         "NodeLeft",
         "after",
-        "The instance went, and its Node stays, for it was there before Transom made the host a node.",
-        "Delete the Node if it is a left-over",
+        "The instance was deleted. Its Node stays, because it existed before Transom managed the host.",
+        "Delete the Node if it is unused",
     ),
-    event(
+    define_event(
         "NodeMarkedForeign",
         "after",
-        "The Node's annotation names another instance: it is left as it is.",
-        "Take the annotation off the Node where that instance is not there any more",
+        "The Node's annotation names another instance. Transom does not change the Node.",
+        "Remove the annotation from the Node if that instance no longer exists",
     ),
-    event("NodeRemoved", "fine", "The Node of a host that was given back was deleted."),
-    condition("NotChecked", "itself", "The host has not been looked at yet."),
-    event(
-        "NotMade", "after", "Another instance of that name is in the way.", "Delete or rename the one that the message names"
+    define_event("NodeRemoved", "fine", "Transom deleted the Node of a host that it restored."),
+    define_condition("NotChecked", "itself", "Transom has not checked the host yet."),
+    define_event(
+        "NotMade", "after", "Another instance with this name exists.", "Delete or rename the instance that the message names"
     ),
-    condition("NotProbed", "fine", "Nothing was fetched from the host: no endpoint, none behind the proxy, or no curl.exe."),
-    condition("NotRead", "itself", "The host was not read in the last pass."),
+    define_condition(
+        "NotProbed", "fine", "The host fetched nothing: it has no curl.exe, or no endpoint is configured or requires the proxy."
+    ),
+    define_condition("NotRead", "itself", "The last pass did not read the host."),
+    Reason(
+        "NotObserved",
+        frozenset({"status"}),
+        "itself",
+        "The object was edited, and the operator has not checked the new generation yet. What it reported before is outdated.",
+        "If this lasts, find the cause: `transom doctor`",
+    ),
     Reason(
         "NotSeen",
         frozenset({"status"}),
         "after",
-        "No operator has looked at it.",
-        "Ask why not: `transom doctor`",
+        "No operator has checked the object.",
+        "Find the cause: `transom doctor`",
     ),
-    condition("NotReported", "itself", "The kubelet of the Node has not reported."),
-    condition("NotRequired", "fine", "Nothing waits for a boot of the host."),
-    condition("OtherCluster", "fine", "The host is a node of another cluster, which is not looked into."),
-    both(
+    Reason(
+        "StatusNewer",
+        frozenset({"status"}),
+        "after",
+        "The status is of a later generation than the object: a user restored etcd, and no operator has checked the object"
+        " since.",
+        "Restart the operator: `kubectl rollout restart deployment transom -n NAMESPACE`",
+    ),
+    define_condition("NotReported", "itself", "The kubelet of the Node has not reported yet."),
+    define_condition("NotRequired", "fine", "No change requires a reboot of the host."),
+    define_condition("OtherCluster", "fine", "The host is a node of another cluster. Transom does not read that cluster."),
+    define_both(
         "OutsideNamespace",
         "after",
-        "The instance is not in the operator's namespace: nobody works on its host.",
-        "Move it to the namespace that the message names; `transom doctor` has the command",
+        "The instance is not in the operator's namespace. Transom does not manage its host.",
+        "Move it to the namespace that the message names; `transom doctor` prints the command",
     ),
-    condition(
+    define_condition(
         "Paused",
         "fine",
-        "`spec.paused` is set: the host is not connected to.",
-        """To go on: `kubectl patch windowsinstance NAME -n NAMESPACE --type=merge -p '{"spec":{"paused":false}}'`""",
+        "`spec.paused` is set. Transom does not connect to the host.",
+        "To resume: `transom resume NAME -n NAMESPACE`",
     ),
-    condition(
+    define_condition(
         "PayloadIncomplete",
         "itself",
-        "Files that `payload.yaml` names by URL are being fetched; the message names what fails.",
-        "See to it that the operator reaches the URL through the proxy",
+        "Transom is downloading files that `payload.yaml` names by URL. The message lists failures.",
+        "Make sure that the operator can reach the URL through the proxy",
     ),
-    condition(
+    define_condition(
         "PayloadInvalid",
         "after",
-        "The payload does not hold together: a field, or a file with another hash.",
-        "Correct the payload; the message names field or URL",
+        "The payload is invalid: a field is wrong, or a file has another hash.",
+        "Correct the payload; the message names the field or URL",
     ),
-    condition(
+    define_condition(
         "PayloadMissing",
         "after",
-        "There is nothing to make a node of: no payload was given.",
-        "Give the operator one: `transom manifests --payload-image IMAGE`, or `--payload-kubeadm VERSION`",
+        "The operator has no payload to make a node from.",
+        "Configure one: `transom manifests --payload-image IMAGE`, or `--payload-kubeadm VERSION`",
     ),
-    condition(
-        "Pending", "itself", "The settings have changed, and it is not yet the turn of all hosts, or endpoints are being tried."
+    define_condition(
+        "Pending", "itself", "The settings have changed. Some hosts wait for their turn, or Transom is testing endpoints."
     ),
-    condition(
+    define_condition(
         "PendingBoot",
         "after",
-        "Services see what is set after the next boot of the host.",
-        "Boot the host when it suits you; one that is a node, drain it first",
+        "Services see the new settings after the next reboot of the host.",
+        "Reboot the host when convenient; drain it first if it is a node",
     ),
-    condition(
+    define_condition(
         "PendingRestart",
         "after",
-        "The settings are written, and services that run do not have them.",
-        "To have them restarted: `kubectl annotate windowsinstance NAME -n NAMESPACE --overwrite"
-        ' transom.dev/restart="$(date)"`',
+        "Transom has written the settings, but running services do not use them yet.",
+        "Restart the services: `transom restart NAME -n NAMESPACE`",
     ),
-    condition("Preparation", "itself", "Windows has to boot to complete its preparation; Transom boots it, once."),
-    both("Preparing", "itself", "The Containers feature, the host's name and the firewall are being prepared."),
-    condition(
+    define_condition(
+        "Preparation", "itself", "Windows requires a reboot to complete its preparation. Transom reboots the host once."
+    ),
+    define_both("Preparing", "itself", "Transom is preparing the Containers feature, the host name and the firewall."),
+    define_condition(
         "ProxyAuthentication",
         "after",
-        "The proxy asks the host for other credentials (407).",
+        "The proxy refuses the credentials of the host (407).",
         "Correct user and password in the Secret of `spec.credentialsSecret`",
     ),
-    condition(
+    define_condition(
         "ProxyNotResolved", "after", "The host cannot resolve the proxy's name.", "Correct the proxy's name, or the host's DNS"
     ),
-    condition(
+    define_condition(
         "ProxyRefused",
         "after",
         "The proxy refuses the connection to the endpoint.",
         "Allow this host and this URL in the proxy's access list, or name another endpoint",
     ),
-    condition(
+    define_condition(
         "ProxyUnreachable",
         "after",
         "The host cannot connect to the proxy.",
-        "Open the way from the host to the proxy, or correct the port in its URL",
+        "Allow connections from the host to the proxy, or correct the port in its URL",
     ),
-    event("PutRight", "itself", "Something of Transom's was changed or stopped on the host by somebody, and was put right."),
-    both("Reading", "itself", "What is on the host is being read."),
-    condition("Ready", "fine", "The settings that hold are where they should be."),
-    event("Rebooting", "itself", "The host boots once, to complete its preparation."),
-    condition("RebootRequired", "itself", "Windows has to boot; a host with a Node is drained first, then Transom boots it."),
-    condition("Registering", "itself", "The kubelet was started; its Node has not registered yet."),
-    both(
+    define_event("PutRight", "itself", "Something changed or stopped a part of Transom on the host. Transom corrected it."),
+    define_both("Reading", "itself", "Transom is reading the state of the host."),
+    define_condition("Ready", "fine", "Everything has the current settings."),
+    define_event("Rebooting", "itself", "Transom reboots the host once to complete its preparation."),
+    define_condition(
+        "RebootRequired", "itself", "Windows requires a reboot. Transom drains a host with a Node first, then reboots it."
+    ),
+    define_condition("Registering", "itself", "Transom started the kubelet, and its Node has not registered yet."),
+    define_both(
         "RemovalIncomplete",
         "after",
-        "The instance went, and not everything of Transom's could be taken off its host.",
-        "Clean up on the host what the message names",
+        "The instance was deleted, but Transom could not remove everything from its host.",
+        "Delete on the host what the message names",
     ),
-    event(
+    define_event(
         "RemovalWaits",
         "after",
-        "Many instances vanished from their sources at once: none is removed yet.",
-        "Put the sources back; if it was meant, set the annotation that the message names",
+        "Many instances disappeared from their sources at the same time. Transom removes none of them yet.",
+        "Restore the sources, or confirm the removal with the annotation that the message names",
     ),
-    event("Removed", "fine", "The settings were taken off the host, or the instance has gone; the message says which."),
-    both("Removing", "itself", "The object is being deleted, and what it made is taken back."),
-    both("Sending", "itself", "Files are being sent to the host."),
-    condition(
+    define_event(
+        "Removed", "fine", "Transom removed the settings from the host, or the instance was deleted. The message says which."
+    ),
+    define_both("Removing", "itself", "The object is being deleted, and Transom is removing what it created."),
+    define_both("Sending", "itself", "Transom is sending files to the host."),
+    define_condition(
         "SettingsInvalid",
         "after",
-        "There are no valid settings yet for this host.",
-        "`transom validate` names the field",
+        "No valid settings exist for this host yet.",
+        "Run `transom validate`: it names the field",
     ),
-    condition(
+    define_condition(
         "TLSFailed",
         "after",
-        "TLS fails on the way to the endpoint, or its certificate is not trusted.",
-        "Put the CA that signs for the endpoint, or the proxy's, into the ConfigMap of `spec.trustedCA`",
+        "The TLS connection to the endpoint fails, or its certificate is not trusted.",
+        "Add the CA that signs for the endpoint, or the proxy's CA, to the ConfigMap of `spec.trustedCA`",
     ),
-    condition("TimedOut", "after", "The endpoint did not answer the host in time.", "Look at the proxy and the way to it"),
-    condition("TransomApproved", "fine", "Said on a CertificateSigningRequest: Transom approved it."),
-    event("Uncordoned", "fine", "The Node takes pods again."),
-    event(
+    define_condition(
+        "TimedOut",
+        "after",
+        "The endpoint did not answer the host in time.",
+        "Check the proxy and the network between host and proxy",
+    ),
+    define_condition("TransomApproved", "fine", "The reason in a CertificateSigningRequest that Transom approved."),
+    define_event("Uncordoned", "fine", "The Node accepts pods again."),
+    define_event(
         "UnsupportedVersion",
         "after",
-        "Windows, OpenSSH or containerd of the host has a version, or a defect, that Transom was not tried with.",
-        "As the message says",
+        "Windows, OpenSSH or containerd on the host has a version, or a known defect, that Transom was not tested with.",
+        "Follow the message",
     ),
-    condition("KubeletReady", "fine", "Stands for what a kubelet says where that is no word for a reason."),
-    condition("UpToDate", "fine", "It is as the settings ask for."),
-    condition("UpgradePending", "itself", "The payload has another version than the host, and waits for its turn."),
-    condition(
+    define_condition("KubeletReady", "fine", "Replaces a reason of the kubelet that is not a valid reason of a condition."),
+    define_condition("UpToDate", "fine", "The state matches the settings."),
+    define_condition("UpgradePending", "itself", "The payload has another version than the host. The host waits for its turn."),
+    define_condition(
         "VersionSkew",
         "after",
         "The payload's kubelet is newer than the API server, or more than three minor versions older.",
-        "Give a payload of a version that fits",
+        "Use a payload with a supported version",
     ),
-    condition(
-        "Waiting", "itself", "A service waits for something, such as an annotation of the Node; the message says for what."
+    define_condition(
+        "Waiting", "itself", "A service waits for a requirement, such as an annotation of the Node. The message names it."
     ),
-    condition("WaitingForNode", "itself", "The payload is installed; the Node takes pods again when its kubelet was heard of."),
-    condition("Working", "itself", "The host is being worked on."),
+    define_condition(
+        "WaitingForNode", "itself", "The payload is installed. Transom uncordons the Node when its kubelet reports."
+    ),
+    define_condition("Working", "itself", "Transom is working on the host."),
 )

@@ -1,4 +1,4 @@
-"""One reason, as people look it up."""
+"""One reason of a condition, an event or an error."""
 
 import re
 from typing import Final, Literal
@@ -7,7 +7,7 @@ import msgspec
 
 Where = Literal["condition", "event", "error", "status"]
 Heals = Literal["fine", "itself", "after"]
-"""Nothing is wrong; Transom goes on by itself; it goes on by itself once somebody did what `remedy` says."""
+"""No action is required; Transom continues automatically; Transom continues automatically after a user follows `remedy`."""
 
 
 PAGE: Final = "docs/reasons.md"
@@ -16,10 +16,10 @@ _PLACES: Final = re.compile(r"\b(NAME|NAMESPACE|ADDRESS)\b")
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """A word that Transom says. An `error` is a class of errors of one host: its name becomes the reason of conditions.
+    """A reason. An `error` is a class of errors of one host: its name becomes the reason of conditions.
 
-    `status` is what `transom status` says where there is no condition. `meaning` and `remedy` are Markdown in one line;
-    `remedy` is empty where there is nothing to do, and NAME, NAMESPACE and ADDRESS in it stand for those of the object.
+    `transom status` shows `status` if no condition exists. `meaning` and `remedy` are Markdown in one line. `remedy` is empty
+    if no action is required. NAME, NAMESPACE and ADDRESS in it are placeholders for those of the object.
     """
 
     id: str
@@ -30,41 +30,41 @@ class Reason(msgspec.Struct, frozen=True):
 
     @property
     def page(self) -> str:
-        """Where it is told of."""
+        """Return the section of the documentation that explains the reason."""
         return f"{PAGE}#{self.id.lower()}"
 
-    def step(self, name: str, namespace: str, address: str) -> str:
-        """What there is to do about an object, as a terminal shows it; what is empty stays in capitals."""
-        return _filled(self.remedy, name, namespace, address).replace("`", "")
+    def format_remedy(self, name: str, namespace: str, address: str) -> str:
+        """Return the remedy for an object, for a terminal. The placeholders of empty values stay."""
+        return _fill_placeholders(self.remedy, name, namespace, address).replace("`", "")
 
-    def command(self, name: str, namespace: str) -> str:
-        """The first command of what there is to do, for a shell. Raises ValueError where there is none."""
-        found = _COMMAND.search(self.remedy)
-        if found is None:
+    def get_command(self, name: str, namespace: str) -> str:
+        """Return the first command of the remedy, for a shell. Raises ValueError if it has none."""
+        match = _COMMAND.search(self.remedy)
+        if match is None:
             raise ValueError(f"{self.id}: no command")
-        return _filled(found[1], name, namespace, "")
+        return _fill_placeholders(match[1], name, namespace, "")
 
 
-def _filled(text: str, name: str, namespace: str, address: str) -> str:
+def _fill_placeholders(text: str, name: str, namespace: str, address: str) -> str:
     known = {"NAME": name, "NAMESPACE": namespace, "ADDRESS": address}
     return _PLACES.sub(lambda place: known[place[0]] or place[0], text)
 
 
-def condition(id_: str, heals: Heals, meaning: str, remedy: str = "") -> Reason:
-    """A reason of conditions."""
+def define_condition(id_: str, heals: Heals, meaning: str, remedy: str = "") -> Reason:
+    """Return a reason of conditions."""
     return Reason(id_, frozenset({"condition"}), heals, meaning, remedy)
 
 
-def event(id_: str, heals: Heals, meaning: str, remedy: str = "") -> Reason:
-    """A reason of events."""
+def define_event(id_: str, heals: Heals, meaning: str, remedy: str = "") -> Reason:
+    """Return a reason of events."""
     return Reason(id_, frozenset({"event"}), heals, meaning, remedy)
 
 
-def both(id_: str, heals: Heals, meaning: str, remedy: str = "") -> Reason:
-    """A reason of conditions and of events."""
+def define_both(id_: str, heals: Heals, meaning: str, remedy: str = "") -> Reason:
+    """Return a reason of conditions and events."""
     return Reason(id_, frozenset({"condition", "event"}), heals, meaning, remedy)
 
 
-def error(id_: str, heals: Heals, meaning: str, remedy: str = "") -> Reason:
-    """A class of errors."""
+def define_error(id_: str, heals: Heals, meaning: str, remedy: str = "") -> Reason:
+    """Return a class of errors."""
     return Reason(id_, frozenset({"error"}), heals, meaning, remedy)

@@ -1,177 +1,229 @@
-"""What is said of an EgressProxy: its settings, their way to hosts, pods and workload clusters."""
+"""The reasons of an EgressProxy: its settings, and their rollout to hosts, pods and workload clusters."""
 
 from typing import Final
 
-from transom.reasons.reason import Reason, both, condition, event
+from transom.reasons.reason import Reason, define_both, define_condition, define_event
 
-_FIELD: Final = "Correct the field that the message begins with; `transom validate` names all of them"
-_RESUME: Final = 'then `kubectl annotate egressproxy cluster --overwrite transom.dev/resume="$(date)"`'
+_FIELD: Final = "Correct the field that the message begins with; `transom validate` lists all errors"
+_RESUME: Final = "then `transom resume --rollout`"
 
 SETTINGS: Final[tuple[Reason, ...]] = (
-    event("Changed", "fine", "Other settings hold from now on; the message says what changed, without values of credentials."),
-    condition(
+    define_event(
+        "Changed", "fine", "New settings apply from now on. The message lists the changes, without values of credentials."
+    ),
+    define_condition(
         "CommitNeeded",
         "after",
-        "Machines are older than their settings, and what makes them is kept in files: nothing is edited in the cluster.",
-        "Commit what the message, or `transom render -f DIR --machine-templates entries`, prints",
+        "Machines are older than their settings, and their templates are managed in files. Transom does not edit them"
+        " in the cluster.",
+        "Commit the files that the message, or `transom render -f DIR --machine-templates entries`, prints",
     ),
-    both(
+    define_both(
         "Conflict",
         "after",
-        "An object, a template or a file is somebody else's, and left alone.",
-        'Take it away, or hand it over with annotation `transom.dev/adopt: "true"`',
+        "An object, a template or a file belongs to another owner. Transom does not change it.",
+        "Delete it, or let Transom adopt it: `transom adopt secret/OBJECT -n ITS_NAMESPACE --yes --context CONTEXT`",
     ),
-    condition("Covered", "fine", "NO_PROXY of each workload cluster covers the addresses of its Machines."),
-    condition(
+    define_condition("Supported", "fine", "Transom has entries for the machines of each workload cluster."),
+    define_condition("Covered", "fine", "NO_PROXY of each workload cluster covers the addresses of its Machines."),
+    define_condition(
         "EgressFails",
         "after",
-        "The first host of a rollout has no egress with the new settings: nothing else is begun.",
-        f"Look at `EgressWorks` of that host, correct proxy or CA; {_RESUME}",
+        "The first host of a rollout has no egress with the new settings. Transom changes no further host.",
+        f"Check `EgressWorks` of that host, correct the proxy or the CA, {_RESUME}",
     ),
-    both(
+    define_both(
         "EndpointFailed",
         "after",
-        "A readiness endpoint does not answer through the proxy. A change that is held back waits, and is tried every 30 s.",
-        "Correct the proxy or the endpoint, or set `readinessPolicy: Report`",
+        "A readiness endpoint does not answer through the proxy. Transom tests the endpoint every 30 s. With `readinessPolicy:"
+        " Gate`, the default, it holds the change back; the message reports this.",
+        "Correct the proxy or the endpoint",
     ),
-    both("EndpointsAnswer", "fine", "Every readiness endpoint answers through the proxy."),
-    condition(
+    define_both("EndpointsAnswer", "fine", "Every readiness endpoint answers through the proxy."),
+    define_condition(
         "Failed",
         "itself",
-        "Objects of a workload cluster could not be written; tried again.",
-        "The message says which, and why",
+        "Transom could not write objects of a workload cluster, and retries.",
+        "Read the message: it names the objects and the cause",
     ),
-    condition(
+    define_condition(
         "HostsFailed",
         "after",
-        "Hosts do not have the settings; the message names them.",
-        "Look at them: `transom status host HOST`",
+        "Some hosts do not have the settings. The message names them.",
+        "Check these hosts: `transom status host HOST`",
     ),
-    event("HostsLeft", "fine", "The EgressProxy went, and hosts keep what they have; the message says why."),
-    condition("InProgress", "itself", "Workload clusters wait to be written."),
-    condition("Injected", "fine", "New pods get the settings from the admission server, which answers."),
-    condition(
+    define_event(
+        "HostsLeft", "fine", "The EgressProxy was deleted, and hosts keep their settings. The message gives the reason."
+    ),
+    define_condition("InProgress", "itself", "Transom still has to write objects of some workload clusters."),
+    define_condition("Injected", "fine", "The admission server answers and adds the settings to new pods."),
+    define_condition(
         "Invalid",
         "after",
-        "The object or its CAs are not valid: what was valid before holds.",
+        "The object or its CAs are invalid. The last valid settings stay in effect.",
         _FIELD,
     ),
-    event(
+    define_event(
+        "ClusterRestored",
+        "itself",
+        "The API server's objects are older than those that Transom has read: a user restored etcd. Transom reads all objects"
+        " again and checks every host.",
+        "Run `transom diff --context NAME`: it lists the hosts that differ from the restored settings",
+    ),
+    define_event(
         "InvalidSettings",
         "after",
-        "The settings are not valid: what was valid before holds.",
+        "The settings are invalid. The last valid settings stay in effect.",
         _FIELD,
     ),
-    condition(
+    define_condition(
         "KeepsLast",
         "after",
-        "Workload clusters keep what they have, since their settings are invalid.",
-        "Correct the layer that the message names",
+        "Workload clusters keep their settings, because their new settings are invalid.",
+        "Correct the EgressProxy that the message names",
     ),
-    condition("NoClusters", "fine", "There is no workload cluster that this holds for."),
-    condition(
+    define_condition("NoClusters", "fine", "No workload cluster uses these settings."),
+    define_condition(
         "NoClusterSelector",
         "after",
-        "The proxy has credentials, and nobody said which workload clusters get them.",
-        "Set `spec.clusterSelector`; `{}` is all",
+        "The proxy has credentials, but no field selects the workload clusters that get them.",
+        "Set `spec.clusterSelector`; `{}` selects all clusters",
     ),
-    condition("NoConflict", "fine", "No object of Transom's is somebody else's."),
-    condition(
+    define_condition("NoConflict", "fine", "No object that Transom writes belongs to another owner."),
+    define_condition(
         "NoNamespaceSelector",
         "after",
-        "The proxy has credentials, and nobody said which namespaces may have them: pods get no proxy.",
+        "The proxy has credentials, but no field selects the namespaces that may have them. Pods get no proxy.",
         "Set `spec.pods.namespaceSelector`",
     ),
-    condition(
+    define_condition(
         "NotCalled",
         "after",
-        "The admission server does not answer as it has to: pods start without the settings.",
-        "Look at `deployment/transom-webhook`, its Service and the network between it and the API server",
+        "The admission server does not answer as expected. Pods start without the settings, because the webhook configuration"
+        " has `failurePolicy: Ignore`.",
+        "Check `deployment/transom-webhook`, its Service, and the network between it and the API server",
     ),
-    condition("NotConfigured", "fine", "There are no settings of this kind, and none of Transom's are left."),
-    condition(
+    define_condition("NotConfigured", "fine", "Settings of this kind are not configured, and Transom has removed its own."),
+    define_condition(
         "NotCovered",
         "after",
         "NO_PROXY of workload clusters does not cover the addresses of their Machines.",
-        "Name the network in `noProxy`, or in `networks.machineNetwork`, of a layer",
+        "Add the network to `noProxy`, or to `networks.machineNetwork`, of an EgressProxy for these clusters",
     ),
-    condition("NoRollout", "fine", "`Upgradeable` of OLM's OperatorCondition: no host is being changed."),
-    condition("NotHalted", "fine", "No rollout is stopped."),
-    condition(
+    define_condition(
+        "KindNotSupported",
+        "after",
+        "Machines of workload clusters have a control plane or a bootstrap configuration for which Transom has no entries.",
+        "Configure the proxy and the CAs of these machines by hand, or exclude the clusters with `spec.clusterSelector`",
+    ),
+    define_condition("NoRollout", "fine", "`Upgradeable` of OLM's OperatorCondition: Transom is changing no host."),
+    define_condition("NotHalted", "fine", "No rollout is halted."),
+    define_condition(
         "NotHealthy",
         "after",
-        "The machines of a workload cluster do not come back: no other cluster is begun.",
-        f"Look at those Machines; {_RESUME}",
+        "The machines of a workload cluster do not become healthy. Transom starts no other cluster.",
+        f"Check these Machines, {_RESUME}",
     ),
-    condition("NotLooked", "itself", "The registration of the admission server was not looked at yet."),
-    condition(
+    define_condition("NotLooked", "itself", "Transom has not checked the webhook configuration of the admission server yet."),
+    define_condition(
         "NotReady",
         "after",
-        "It is in the workload clusters, and the Transom there says that it is not well.",
-        "As its own word says",
+        "The settings are in the workload clusters, and the Transom in one of them reports that they are not ready.",
+        "Follow the message of that cluster, which the condition quotes",
     ),
-    condition(
+    define_condition(
         "NotRegistered",
         "after",
-        "There is no registration of the admission server, or it is somebody else's: no pod gets anything.",
-        "Run `transom webhook`; remove what is somebody else's",
+        "The webhook configuration of the admission server does not exist or belongs to another owner. Pods get no settings.",
+        "Run `transom webhook`, and delete a webhook configuration of another owner",
     ),
-    condition("NotSuperseded", "fine", "This object is the base."),
-    condition("NotWithheld", "fine", "There is no cluster that credentials of this object are withheld from."),
-    event(
+    define_condition("NotSuperseded", "fine", "This object contains the default settings."),
+    define_condition("NotWithheld", "fine", "Transom withholds the credentials of this object from no cluster."),
+    define_event(
         "ObjectMalformed",
         "after",
-        "An object does not fit, or is nested too deep; its last version that did is kept.",
+        "An object does not match its schema, or is nested too deeply. Transom keeps its last valid version.",
         "Correct the object that the message names",
     ),
-    both(
+    define_both(
         "OpenShiftProxy",
         "fine",
-        "`Proxy/cluster` of OpenShift is the base; `EgressProxy/cluster` adds to it.",
+        "OpenShift's `Proxy/cluster` takes precedence, and `EgressProxy/cluster` adds to it.",
         "Edit `Proxy/cluster`",
     ),
-    condition(
+    define_condition(
         "Outdated",
         "after",
-        "Machines are older than their settings; or the registration of the admission server is older than these.",
-        """Replace the machines, or: `kubectl patch egressproxy NAME --type=merge -p '{"spec":{"rollout":"Automatic"}}'`."""
-        " An admission server: run it in this version",
+        "Machines are older than their settings, or the webhook configuration of the admission server does not match"
+        " the current settings.",
+        "Replace the machines, or let Transom do it:"
+        """ `kubectl patch egressproxy NAME --type=merge -p '{"spec":{"rollout":"Automatic"}}'`."""
+        " For a webhook configuration: run this version of the admission server",
     ),
-    condition(
+    define_event("PodsAdmitted", "fine", "The API server admits new pods again."),
+    define_both(
+        "PodsRefused",
+        "after",
+        "The admission server does not answer, and its webhook configuration has `failurePolicy: Fail`: the API server refuses"
+        " every new pod that it selects.",
+        "Admit pods without the settings: `kubectl delete mutatingwebhookconfiguration transom`, or, for one namespace,"
+        " `kubectl label namespace YOUR_NAMESPACE transom.dev/inject=disabled`. Then repair `deployment/transom-webhook`, which"
+        " registers itself again",
+    ),
+    define_condition(
         "PodsWithheld",
         "after",
-        "The proxy has credentials, and nobody said which namespaces of workload clusters may have them.",
+        "The proxy has credentials, but no field selects the namespaces of workload clusters that may have them.",
         "Set `spec.propagated.pods.namespaceSelector`",
     ),
-    condition("Propagated", "fine", "It is in every workload cluster that asks for it."),
-    condition("Refused", "itself", "The API server took no edit of what makes machines; tried again.", "As the message says"),
-    condition("RollingOut", "itself", "Machines are being replaced, one cluster at a time."),
-    both(
+    define_condition("Propagated", "fine", "The settings are in every workload cluster that requests them."),
+    define_condition(
+        "Refused",
+        "itself",
+        "The API server refused to change a machine template. Transom retries.",
+        "Read the message: it gives the API server's reason",
+    ),
+    define_condition("RollingOut", "itself", "Transom replaces machines, one cluster at a time."),
+    define_both(
         "RolloutHalted",
         "after",
-        "A rollout is stopped: hosts that it left out keep what they have.",
-        f"Mend the hosts that the message names; {_RESUME}",
+        "A rollout is halted. Hosts that it has not reached keep their settings.",
+        f"Fix the hosts that the message names, {_RESUME}",
     ),
-    condition(
+    define_condition(
         "RolloutUnderWay",
         "itself",
-        "`Upgradeable` of OLM's OperatorCondition: hosts are being changed, and no other version of Transom may come now.",
+        "`Upgradeable` of OLM's OperatorCondition: Transom is changing hosts, so OLM must not upgrade it now.",
     ),
-    event(
+    define_both(
+        "RightMissing",
+        "after",
+        "For 30 s, the API server has refused requests of the operator with 403, because RBAC forbids them. The message names"
+        " the verb, the kind and the namespace.",
+        "Apply the roles again: `transom manifests -n NAMESPACE --part rbac | kubectl apply -f -`, with the options of the"
+        " install",
+    ),
+    define_condition("RightsComplete", "fine", "The API server refuses no request of the operator any more."),
+    define_event(
         "SecretMissing",
         "itself",
-        "A pod needs the Secret with the proxy's URLs, which is not in its namespace yet: it waits for it.",
-        "Look at the condition `PodsInjected` where it lasts",
+        "A pod requires the Secret with the proxy's URLs, which is not in its namespace yet. The pod waits for it.",
+        "If this lasts, check the condition `PodsInjected`",
     ),
-    condition(
+    define_condition(
         "SelectsNothing", "after", "`spec.clusterSelector` selects no Cluster.", "Correct the selector, or label a Cluster"
     ),
-    condition(
+    define_condition(
         "Taken",
         "after",
-        "Somebody else writes, or owns, an object of Transom's: it is left alone.",
-        "Take the other writer away, or the label that asked for it",
+        "Another writer changes, or owns, an object that Transom writes. Transom does not change it.",
+        "Remove the other writer, or the label that requests the object",
     ),
-    condition("TwoFailures", "after", "Two hosts failed with this change: nothing else is begun.", f"Look at them; {_RESUME}"),
-    both("Valid", "fine", "It is valid."),
+    define_condition(
+        "TwoFailures",
+        "after",
+        "Two hosts failed with this change. Transom changes no further host.",
+        f"Check these hosts, {_RESUME}",
+    ),
+    define_both("Valid", "fine", "The object is valid."),
 )

@@ -1,4 +1,4 @@
-"""Objects from an API server, read once: the same that would stand in files."""
+"""Objects from an API server, read once: the same as from files."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.kube import ApiError, NotFound
 from transom.kube.client import Client
-from transom.kube.objects import ObjectMeta, Projected, Whole
+from transom.kube.errors import ApiError, NotFound, StatusError
+from transom.kube.objects import ObjectMeta, Projected, UnstructuredObject
 from transom.kube.resources import (
     CONFIG_MAPS,
     EGRESS_PROXIES,
@@ -22,10 +22,10 @@ from transom.kube.resources import (
     WINDOWS_INSTANCES,
     Resource,
 )
-from transom.kube.versions import PREFERRED, served
-from transom.pods import Pod
-from transom.pods.environment import HASH_KEY, PodEgress, of
-from transom.pods.outdated import Outdated, outdated
+from transom.kube.versions import PREFERRED, resolve_version
+from transom.pods.environment import HASH_KEY, PodEgress, build_pod_egress
+from transom.pods.outdated import Outdated, find_outdated
+from transom.pods.pod_types import Pod
 from transom.proxy.layers import OPENSHIFT_BUNDLE, OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
 from transom.proxy.trust import INJECT_LABEL, OPENSHIFT_LABEL
 from transom.sources import infrastructure
@@ -34,10 +34,15 @@ from transom.sources.objects import ObjectReader, Objects
 
 _OWN: Final = (EGRESS_PROXIES, WINDOWS_INSTANCES)
 _CLUSTER_API: Final = (
-    Resource("cluster.x-k8s.io", PREFERRED, "Cluster", "clusters", True, Whole),
-    Resource("cluster.x-k8s.io", PREFERRED, "MachineDeployment", "machinedeployments", True, Whole),
-    Resource("bootstrap.cluster.x-k8s.io", PREFERRED, "KubeadmConfigTemplate", "kubeadmconfigtemplates", True, Whole),
-    *(Resource(group, PREFERRED, kind, plural, True, Whole) for kind, (group, plural) in infrastructure.KINDS.items()),
+    Resource("cluster.x-k8s.io", PREFERRED, "Cluster", "clusters", True, UnstructuredObject),
+    Resource("cluster.x-k8s.io", PREFERRED, "MachineDeployment", "machinedeployments", True, UnstructuredObject),
+    Resource(
+        "bootstrap.cluster.x-k8s.io", PREFERRED, "KubeadmConfigTemplate", "kubeadmconfigtemplates", True, UnstructuredObject
+    ),
+    *(
+        Resource(group, PREFERRED, kind, plural, True, UnstructuredObject)
+        for kind, (group, plural) in infrastructure.KINDS.items()
+    ),
 )
 PODS: Final = Resource("", "v1", "Pod", "pods", True, Pod)
 _HOLDER: Final = "transom-webhook"
@@ -71,7 +76,7 @@ class DefinitionsMissing(ApiError):
 
     def __init__(self, kinds: Sequence[str], objects: Objects) -> None:
         super().__init__(
-            f"the definitions of Transom are not there ({', '.join(kinds)}): this is another cluster, or they have to be "
+            f"Transom's CRDs do not exist ({', '.join(kinds)}): this is another cluster, or they must be "
             "installed first: transom manifests --part crds | kubectl apply -f -"
         )
         self.objects = objects
@@ -79,7 +84,7 @@ class DefinitionsMissing(ApiError):
 
 
 async def load(client: Client, namespace: str = "transom-system") -> Objects:
-    """All that settings are made of. An API of others that is not there has no objects. Raises ApiError, DefinitionsMissing."""
+    """All objects of the settings. A missing API of others has no objects. Raises ApiError, DefinitionsMissing."""
     kinds = (EGRESS_PROXIES, WINDOWS_INSTANCES, OPENSHIFT_PROXIES, OPENSHIFT_NETWORKS, OPENSHIFT_INFRASTRUCTURES, SERVICE_CIDRS)
     absent: list[str] = []
     listings = await asyncio.gather(
@@ -94,22 +99,50 @@ async def load(client: Client, namespace: str = "transom-system") -> Objects:
         *(_list_preferred(client, kind) for kind in _CLUSTER_API),
     )
     # a labelled ConfigMap may be among those of a namespace too
-    found = {
+    objects_by_kind = {
         (item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]): item for some in listings for item in some
     }
-    for item in await _machines(client):
-        found["Machine", item["metadata"]["namespace"], item["metadata"]["name"]] = item
+    for item in await _list_machines(client):
+        objects_by_kind["Machine", item["metadata"]["namespace"], item["metadata"]["name"]] = item
     reader = ObjectReader(namespace)
-    for item in found.values():
+    for item in objects_by_kind.values():
         reader.add(item, client.connection.server, lambda _: (0, 0))
     if absent:
-        raise DefinitionsMissing(absent, reader.objects())
-    return reader.objects()
+        raise DefinitionsMissing(absent, reader.build_objects())
+    return reader.build_objects()
+
+
+async def load_networks(client: Client) -> tuple[Objects, list[str]]:
+    """Return the objects that say what a cluster's networks are, and the kinds that may not be read. Raises ApiError."""
+    unread: list[str] = []
+
+    async def list_if_allowed(
+        what: str, resource: Resource[UnstructuredObject], place: str | None = None, named: str = ""
+    ) -> list[dict[str, Any]]:
+        try:
+            return await _list(client, resource, place, fields=f"metadata.name={named}" if named else "")
+        except StatusError as error:
+            if error.code != 403:
+                raise
+            unread.append(what)
+            return []
+
+    listings = await asyncio.gather(
+        list_if_allowed("Networks of OpenShift", OPENSHIFT_NETWORKS),
+        list_if_allowed("Infrastructures of OpenShift", OPENSHIFT_INFRASTRUCTURES),
+        list_if_allowed("ServiceCIDRs", SERVICE_CIDRS),
+        list_if_allowed("ConfigMap kube-system/kubeadm-config", CONFIG_MAPS, "kube-system", "kubeadm-config"),
+        list_if_allowed("ConfigMap kube-public/cluster-info", CONFIG_MAPS, "kube-public", "cluster-info"),
+    )
+    reader = ObjectReader()
+    for item in (item for some in listings for item in some):
+        reader.add(item, client.connection.server, lambda _: (0, 0))
+    return reader.build_objects(), unread
 
 
 async def _list(
     client: Client,
-    resource: Resource[Whole],
+    resource: Resource[UnstructuredObject],
     namespace: str | None = None,
     *,
     labels: str = "",
@@ -124,19 +157,19 @@ async def _list(
         return []
     # the items of a list leave their kind out
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
-    return [{**head, **given.value} for given in listing.items]
+    return [{**head, **item.value} for item in listing.items]
 
 
-async def _list_preferred(client: Client, resource: Resource[Whole]) -> list[dict[str, Any]]:
+async def _list_preferred(client: Client, resource: Resource[UnstructuredObject]) -> list[dict[str, Any]]:
     try:
-        return await _list(client, await served(client.get_json, resource))
+        return await _list(client, await resolve_version(client.get_json, resource))
     except NotFound:
         return []
 
 
-async def _machines(client: Client) -> list[dict[str, Any]]:
+async def _list_machines(client: Client) -> list[dict[str, Any]]:
     try:
-        resource = await served(client.get_json, _MACHINES)
+        resource = await resolve_version(client.get_json, _MACHINES)
         listing = await client.list_objects(resource)
     except NotFound:
         return []
@@ -144,33 +177,36 @@ async def _machines(client: Client) -> list[dict[str, Any]]:
         {
             "apiVersion": resource.api_version,
             "kind": resource.kind,
-            "metadata": {"name": one.metadata.name, "namespace": one.metadata.namespace},
-            "spec": {"clusterName": one.spec.cluster_name},
-            "status": {"addresses": one.status.addresses},
+            "metadata": {"name": item.metadata.name, "namespace": item.metadata.namespace},
+            "spec": {"clusterName": item.spec.cluster_name},
+            "status": {"addresses": item.status.addresses},
         }
-        for one in listing.items
+        for item in listing.items
     ]
 
 
 class HashKeyUnread(Exception):
-    """Without the webhook's key the digest of settings with credentials would give these away to whoever guesses."""
+    """Without the webhook's key, the digest of settings would let a reader test guesses of the credentials."""
 
     def __init__(self, namespace: str) -> None:
         super().__init__(
-            f"Secret {namespace}/{_HOLDER} cannot be read: without its key pods of these settings cannot be told apart"
+            f"Secret {namespace}/{_HOLDER} cannot be read: without its key, pods with these settings cannot be recognized"
         )
 
 
-def pod_egress(objects: Objects, examined: Examined, address: str | None) -> PodEgress:
-    """What pods get; its digest is UNKNOWN without the webhook's key. `address` is that of the Service default/kubernetes."""
-    present = objects.secret(objects.namespace, _HOLDER)
+def compute_pod_egress(objects: Objects, examined: Examined, address: str | None) -> PodEgress:
+    """Compute what pods get; its digest is UNKNOWN without the webhook's key.
+
+    `address` is that of the Service default/kubernetes.
+    """
+    present = objects.find_secret(objects.namespace, _HOLDER)
     key = present.data.get(HASH_KEY) if present else None
-    made = of(examined.settings.own, objects.namespace, address, key.reveal().encode() if key else b"")
+    made = build_pod_egress(examined.settings.own, objects.namespace, address, key.reveal().encode() if key else b"")
     return msgspec.structs.replace(made, digest=UNKNOWN) if made.in_secret and key is None else made
 
 
-async def older_pods(client: Client, namespace: str, now: datetime) -> list[Outdated]:
-    """The pods of a cluster that are older than its settings, by owner. Raises ApiError, HashKeyUnread."""
+async def list_outdated_pods(client: Client, namespace: str, now: datetime) -> list[Outdated]:
+    """Find the pods that are older than the settings, by owner. Raises ApiError, HashKeyUnread."""
     objects = await load(client, namespace)
     examined = examine(objects, now, client.connection.server)
     own = examined.settings.own
@@ -178,9 +214,9 @@ async def older_pods(client: Client, namespace: str, now: datetime) -> list[Outd
         # nobody knows what pods are to have
         return []
     service = await client.get_json("/api/v1/namespaces/default/services/kubernetes")
-    egress = pod_egress(objects, examined, service["spec"].get("clusterIP"))
+    egress = compute_pod_egress(objects, examined, service["spec"].get("clusterIP"))
     if egress.digest == UNKNOWN:
         raise HashKeyUnread(namespace)
     running = (await client.list_objects(PODS)).items
-    labels = {one.metadata.name: one.metadata.labels or {} for one in (await client.list_objects(NAMESPACES)).items}
-    return outdated(running, labels, egress, own.variables)
+    labels = {item.metadata.name: item.metadata.labels or {} for item in (await client.list_objects(NAMESPACES)).items}
+    return find_outdated(running, labels, egress, own.variables)

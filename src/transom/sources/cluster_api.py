@@ -1,20 +1,20 @@
 """Cluster API's objects (v1beta1 and v1beta2: the same places in both): Clusters, and whose templates are for Windows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from transom.proxy.finding import Finding, Place
-from transom.proxy.no_proxy import reached_at
-from transom.proxy.objects import Cluster, Meta
-from transom.sources.core_objects import at, number, text, texts
+from transom.proxy.finding import Finding, Path, Place
+from transom.proxy.no_proxy import select_kubelet_addresses, split
+from transom.proxy.objects import Cluster, MachineObject, Meta
+from transom.sources.core_objects import get_at, read_number, read_string, read_strings
 from transom.sources.decoding import Decoder
 
 CLUSTER_NAME: Final = "cluster.x-k8s.io/cluster-name"
 
 
-class Template(msgspec.Struct, frozen=True):
+class KubeadmTemplate(msgspec.Struct, frozen=True):
     """A KubeadmConfigTemplate: the cluster that its label names, and whether its machines run Windows."""
 
     metadata: Meta
@@ -41,70 +41,127 @@ class Machine(msgspec.Struct, frozen=True):
     addresses: tuple[str, ...]
 
 
-def cluster(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Cluster:
-    """The networks and the endpoint, as far as the object knows them."""
+def read_cluster(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Cluster:
+    """Read the networks and the endpoint, if the object has them."""
     return Cluster(
         meta,
         place,
         str(value["apiVersion"]),
-        texts(value, ("spec", "clusterNetwork", "services", "cidrBlocks"), decoder),
-        texts(value, ("spec", "clusterNetwork", "pods", "cidrBlocks"), decoder),
-        text(value, ("spec", "clusterNetwork", "serviceDomain"), decoder),
-        text(value, ("spec", "controlPlaneEndpoint", "host"), decoder),
-        number(value, ("spec", "controlPlaneEndpoint", "port"), decoder),
-        text(value, ("spec", "infrastructureRef", "kind"), decoder),
-        text(value, ("spec", "infrastructureRef", "name"), decoder),
-        text(value, ("spec", "controlPlaneRef", "kind"), decoder),
-        text(value, ("spec", "controlPlaneRef", "name"), decoder),
+        read_strings(value, ("spec", "clusterNetwork", "services", "cidrBlocks"), decoder),
+        read_strings(value, ("spec", "clusterNetwork", "pods", "cidrBlocks"), decoder),
+        read_string(value, ("spec", "clusterNetwork", "serviceDomain"), decoder),
+        read_string(value, ("spec", "controlPlaneEndpoint", "host"), decoder),
+        read_number(value, ("spec", "controlPlaneEndpoint", "port"), decoder),
+        read_string(value, ("spec", "infrastructureRef", "kind"), decoder),
+        read_string(value, ("spec", "infrastructureRef", "name"), decoder),
+        read_string(value, ("spec", "controlPlaneRef", "kind"), decoder),
+        read_string(value, ("spec", "controlPlaneRef", "name"), decoder),
     )
 
 
-def template(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Template:
-    """A KubeadmConfigTemplate; of what it configures nothing is examined: that is Cluster API's."""
-    spec = at(value, ("spec", "template", "spec"))
+_NETWORKING: Final = ("clusterConfiguration", "networking")
+_NETWORKS: Final = {"services": "serviceSubnet", "pods": "podSubnet", "service_domain": "dnsDomain"}
+
+
+def with_networking(
+    clusters: Iterable[Cluster], objects: Sequence[MachineObject], findings: list[Finding]
+) -> tuple[Cluster, ...]:
+    """Return the clusters with the networks and the domain that their kubeadm control planes of v1beta1 set.
+
+    kubernetes-sigs/cluster-api, bootstrap/kubeadm/internal/controllers/kubeadmconfig_controller.go. v1.10.4,
+    `reconcileTopLevelObjectSettings`: the Cluster's count only where the ClusterConfiguration has none. v1.11.4,
+    `computeClusterConfigurationAndAdditionalData`: the Cluster's alone, since v1beta2 has no such fields. Files do not say
+    which version reads them, so that the networks of both are in the list.
+    """
+    if not any(item.version == "v1beta1" and item.kind in _KUBEADM for item in objects):
+        return tuple(clusters)
+    # not for those who have no control planes: it knows of settings
+    from transom.capi.bootstrap.machine_kinds import MachineIndex
+
+    index = MachineIndex(objects)
+    return tuple(_with_networking(cluster, index.find_kubeadm(cluster), findings) for cluster in clusters)
+
+
+_KUBEADM: Final = {
+    "KubeadmControlPlane": ("kubeadmConfigSpec",),
+    "KubeadmControlPlaneTemplate": ("template", "spec", "kubeadmConfigSpec"),
+}
+
+
+def _with_networking(cluster: Cluster, control_plane: MachineObject | None, findings: list[Finding]) -> Cluster:
+    if control_plane is None or control_plane.version != "v1beta1":
+        return cluster
+    below = (*_KUBEADM[control_plane.kind], *_NETWORKING)
+    networking = get_at(control_plane.spec, below)
+    changed: dict[str, Any] = {}
+    overrides: dict[str, tuple[Place, Path]] = {}
+    for field, name in _NETWORKS.items():
+        network = networking.get(name) if isinstance(networking, dict) else None
+        if not isinstance(network, str) or not network.strip():
+            continue
+        before = getattr(cluster, field)
+        value: str | tuple[str, ...] = network.strip()
+        if field != "service_domain":
+            value = tuple(dict.fromkeys((*split(network), *before)))
+        if before == value:
+            continue
+        path: Path = ("spec", *below, name)
+        message = "Cluster API up to v1.10 uses this value, newer versions use spec.clusterNetwork of"
+        findings.append(
+            control_plane.place.build_warning(path, f"{message} {cluster.place.object}, which differs: set the same there")
+        )
+        changed[field], overrides[field] = value, (control_plane.place, path)
+    return msgspec.structs.replace(cluster, **changed, overrides=overrides) if changed else cluster
+
+
+def read_template(
+    value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]
+) -> KubeadmTemplate:
+    """Read a KubeadmConfigTemplate; its configuration is not examined: that is Cluster API's."""
+    spec = get_at(value, ("spec", "template", "spec"))
     # not for those who read no templates: it knows of hosts and payloads
-    from transom.capi.injection import on_windows
+    from transom.capi.bootstrap.injection import is_for_windows
 
-    return Template(meta, place, meta.labels.get(CLUSTER_NAME), isinstance(spec, dict) and on_windows(spec))
+    return KubeadmTemplate(meta, place, meta.labels.get(CLUSTER_NAME), isinstance(spec, dict) and is_for_windows(spec))
 
 
-def deployment(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Deployment:
-    """A MachineDeployment, as far as it connects a cluster with a template."""
-    cluster_name = at(value, ("spec", "clusterName"))
-    name = at(value, ("spec", "template", "spec", "bootstrap", "configRef", "name"))
+def read_deployment(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Deployment:
+    """Read a MachineDeployment: the fields that connect a cluster with a template."""
+    cluster_name = get_at(value, ("spec", "clusterName"))
+    name = get_at(value, ("spec", "template", "spec", "bootstrap", "configRef", "name"))
     return Deployment(
         meta, place, cluster_name if isinstance(cluster_name, str) else None, name if isinstance(name, str) else None
     )
 
 
-def machine(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Machine:
-    """A Machine, of which Cluster API alone writes the status: what does not fit in it is left out."""
-    name, given = at(value, ("spec", "clusterName")), at(value, ("status", "addresses"))
-    return Machine(meta, place, name if isinstance(name, str) else None, reached_at(_addresses(given)))
+def read_machine(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Machine:
+    """Read a Machine, of which Cluster API alone writes the status: invalid fields in it are ignored."""
+    name, addresses = get_at(value, ("spec", "clusterName")), get_at(value, ("status", "addresses"))
+    return Machine(meta, place, name if isinstance(name, str) else None, select_kubelet_addresses(_iter_addresses(addresses)))
 
 
-def _addresses(given: Any) -> Iterator[tuple[str, str]]:
-    for one in given if isinstance(given, list) else ():
-        kind, address = (one.get("type"), one.get("address")) if isinstance(one, dict) else (None, None)
+def _iter_addresses(entries: Any) -> Iterator[tuple[str, str]]:
+    for item in entries if isinstance(entries, list) else ():
+        kind, address = (item.get("type"), item.get("address")) if isinstance(item, dict) else (None, None)
         if isinstance(kind, str) and isinstance(address, str):
             yield kind, address
 
 
-def addresses_of(machines: Iterable[Machine]) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The addresses by namespace and name of the Cluster."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for one in machines:
-        if one.cluster and one.addresses:
-            found.setdefault((one.metadata.namespace or "", one.cluster), []).extend(one.addresses)
-    return {cluster: tuple(dict.fromkeys(addresses)) for cluster, addresses in found.items()}
+def list_addresses(machines: Iterable[Machine]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the addresses by namespace and name of the Cluster."""
+    addresses_by_cluster: dict[tuple[str, str], list[str]] = {}
+    for item in machines:
+        if item.cluster and item.addresses:
+            addresses_by_cluster.setdefault((item.metadata.namespace or "", item.cluster), []).extend(item.addresses)
+    return {cluster: tuple(dict.fromkeys(addresses)) for cluster, addresses in addresses_by_cluster.items()}
 
 
-def with_windows(templates: Iterable[Template], deployments: Iterable[Deployment]) -> Iterator[tuple[str, str]]:
-    """The clusters that have a template for Windows machines, as (namespace, name)."""
-    windows = {(one.metadata.namespace or "", one.metadata.name): one for one in templates if one.windows}
-    for (namespace, _), one in windows.items():
-        if one.cluster:
-            yield namespace, one.cluster
+def iter_windows_clusters(templates: Iterable[KubeadmTemplate], deployments: Iterable[Deployment]) -> Iterator[tuple[str, str]]:
+    """Iterate over clusters with a template for Windows machines, as (namespace, name)."""
+    windows = {(item.metadata.namespace or "", item.metadata.name): item for item in templates if item.windows}
+    for (namespace, _), window in windows.items():
+        if window.cluster:
+            yield namespace, window.cluster
     for using in deployments:
         namespace = using.metadata.namespace or ""
         if using.cluster and (namespace, using.template or "") in windows:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from transom.proxy.finding import Finding, field_name
-from transom.shown import shown_key, shown_secret_key
+from transom.common.escaping import escape_key, escape_secret_key
+from transom.common.regular_files import open_regular_file, read_regular_file
+from transom.proxy.finding import Finding, format_field_path
 from transom.sources.objects import ObjectReader, Objects
 from transom.sources.yaml_text import MAX_BYTES, InvalidText, read_documents
 
@@ -19,45 +20,45 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 def load(paths: Iterable[str], namespace: str = "transom-system") -> Objects:
-    """Read files, directories (every `*.yaml`, `*.yml`, `*.json` below, by name) and `-`, the standard input.
+    """Read files, directories (every `*.yaml`, `*.yml`, `*.json` below, by name, that is not hidden) and `-`, standard input.
 
     Never raises for what it reads: a file that cannot be opened, that is not YAML, or that is too large is a finding.
     `namespace` is where objects without a namespace are.
     """
     reader, listed = ObjectReader(namespace), list(paths)
-    for name in _files(listed, reader):
+    for name in _iter_files(listed, reader):
         try:
             _load_file(name, reader)
         except InvalidText as error:
-            reader.fault(Finding("error", name, "", "", error.reason, error.line, error.column))
+            reader.add_finding(Finding("error", name, "", "", error.reason, error.line, error.column))
         except OSError as error:
             remedy = ": fetch it first, and give the file, or - for the standard input" if _URL.match(name) else ""
-            reader.fault(Finding("error", name, "", "", f"cannot be read: {error.strerror}{remedy}"))
+            reader.add_finding(Finding("error", name, "", "", f"cannot be read: {error.strerror}{remedy}"))
     if reader.empty:
         kinds = "EgressProxy, WindowsInstance, Secret, ConfigMap, Cluster …"
-        message = f"there is no object that Transom reads: {kinds}; is this the file that is meant?"
-        reader.fault(Finding("error", listed[0] if listed else "", "", "", message))
-    return reader.objects()
+        message = f"no object that Transom reads: {kinds}; is this the intended file?"
+        reader.add_finding(Finding("error", listed[0] if listed else "", "", "", message))
+    return reader.build_objects()
 
 
-def values(paths: Iterable[str]) -> Iterator[dict[str, Any]]:
+def iter_values(paths: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Every object of the same files in plain values, of lists their items. What cannot be read `load` tells, and is none."""
-    for name in _files(paths, ObjectReader()):
+    for name in _iter_files(paths, ObjectReader()):
         if name == STANDARD_INPUT:
             # it can be read once only
             continue
         with contextlib.suppress(InvalidText, OSError):
-            data = Path(name).read_bytes() if Path(name).stat().st_size <= MAX_BYTES else b""
+            data = read_regular_file(name, MAX_BYTES)
             for document in read_documents(data):
-                yield from _objects(document.value)
+                yield from _iter_objects(document.value)
 
 
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
+def _iter_objects(value: Any) -> Iterator[dict[str, Any]]:
     if not isinstance(value, dict):
         return
     if str(value.get("kind")).endswith("List") and isinstance(value.get("items"), list):
         for item in value["items"]:
-            yield from _objects(item)
+            yield from _iter_objects(item)
     else:
         yield value
 
@@ -67,36 +68,41 @@ def _load_file(name: str, reader: ObjectReader) -> None:
     if name == STANDARD_INPUT:
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
     else:
-        with Path(name).open("rb") as file:
+        with open_regular_file(name) as file:
             size = os.fstat(file.fileno()).st_size
             if size > MAX_BYTES:
                 raise InvalidText(f"the file has {size:,} bytes; at most {MAX_BYTES:,} are read")
             data = file.read(MAX_BYTES + 1)
     for document in read_documents(data):
+        # with the head of an object twice, what is below it is twice for the same reason
+        joined = any(path == ("apiVersion",) for path, _ in document.duplicates)
         for path, (line, column) in document.duplicates:
-            label = reader.label(document.value)
-            shown = shown_secret_key if label.startswith(("Secret/", "List/")) or not label else shown_key
-            field = field_name(tuple(shown(part) if isinstance(part, str) else part for part in path))
-            message = "the key stands twice in its mapping: keep one"
-            reader.fault(Finding("error", name, label, field, message, line, column))
+            if joined and len(path) == 1 and path != ("apiVersion",):
+                continue
+            label = reader.format_label(document.value)
+            shown = escape_secret_key if label.startswith(("Secret/", "List/")) or not label else escape_key
+            field = format_field_path(tuple(shown(part) if isinstance(part, str) else part for part in path))
+            message = "duplicate key: " + ("is a line `---` missing between two objects?" if joined else "keep one")
+            reader.add_finding(Finding("error", name, label, field, message, line, column))
         reader.add(document.value, name, document.locate)
 
 
-def _files(paths: Iterable[str], reader: ObjectReader) -> Iterator[str]:
+def _iter_files(paths: Iterable[str], reader: ObjectReader) -> Iterator[str]:
     for path in paths:
         if path == STANDARD_INPUT or not Path(path).is_dir():
             yield path
             continue
-        found = False
+        has_files = False
         unread: list[OSError] = []
         for directory, below, names in os.walk(path, onerror=unread.append):
-            below.sort()
+            # what begins with a dot is of Git, of SOPS, of a pipeline, or the other copy of a mounted ConfigMap's files
+            below[:] = sorted(name for name in below if not name.startswith("."))
             for name in sorted(names):
-                if name.endswith(_SUFFIXES):
-                    found = True
+                if name.endswith(_SUFFIXES) and not name.startswith("."):
+                    has_files = True
                     yield os.path.join(directory, name)  # noqa: PTH118  # the path as given, not normalised
         for error in unread:
             # what is in there may be what keeps a proxy on hosts
-            reader.fault(Finding("error", str(error.filename), "", "", f"cannot be read: {error.strerror}"))
-        if not found and not unread:
-            reader.fault(Finding("error", path, "", "", "the directory holds no *.yaml, *.yml or *.json file"))
+            reader.add_finding(Finding("error", str(error.filename), "", "", f"cannot be read: {error.strerror}"))
+        if not has_files and not unread:
+            reader.add_finding(Finding("error", path, "", "", "the directory contains no *.yaml, *.yml or *.json file"))

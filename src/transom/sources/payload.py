@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from transom.proxy.finding import Finding, Place, errors
+from transom.proxy.finding import Finding, Place, has_errors
 from transom.sources.decoding import INVALID, Decoder
 from transom.sources.yaml_text import InvalidText, read_documents
-from transom.windows.payload import API_VERSION, KIND, Payload, examine
+from transom.windows.payload.payload import API_VERSION, KIND, Payload, examine
 
 FILE = "payload.yaml"
 _REQUIRED = {
@@ -30,29 +30,29 @@ class PayloadError(Exception):
         self.findings = findings
 
 
-def read_payload(data: bytes, file: str = FILE) -> Payload:
-    """The payload that a text describes. Raises PayloadError."""
+def parse_payload(data: bytes, file: str = FILE) -> Payload:
+    """Parse a payload. Raises PayloadError."""
     nowhere = Place(file, "Payload")
     try:
         documents = list(read_documents(data))
     except InvalidText as error:
         raise PayloadError((Finding("error", file, "", "", error.reason, error.line, error.column),)) from None
     if len(documents) != 1:
-        raise PayloadError((nowhere.error((), f"must hold one document; it holds {len(documents)}"),))
+        raise PayloadError((nowhere.build_error((), f"must hold one document; it holds {len(documents)}"),))
     document = documents[0]
     place = Place(file, "Payload", document.locate)
-    findings = [place.error(path, "stands twice") for path, _ in document.duplicates]
-    payload = Decoder(place, findings, strict=True).struct(document.value, Payload, ())
-    if payload is not INVALID and not errors(findings):
+    findings = [place.build_error(path, "duplicate key") for path, _ in document.duplicates]
+    payload = Decoder(place, findings, strict=True).decode_struct(document.value, Payload, ())
+    if payload is not INVALID and not has_errors(findings):
         findings += examine(payload, place)
-    if errors(findings):
+    if has_errors(findings):
         raise PayloadError(tuple(finding for finding in findings if finding.severity == "error"))
     read: Payload = payload
     return read
 
 
-def payload_schema() -> dict[str, Any]:
-    """The schema as plain values. What only a look at the whole file can tell is not in it (`windows.payload.examine`)."""
+def build_payload_schema() -> dict[str, Any]:
+    """Build the schema as plain values, without rules over the whole file (`windows.payload.examine`)."""
     schema = msgspec.json.schema(Payload)
     for name, definition in schema["$defs"].items():
         definition["additionalProperties"] = False

@@ -1,25 +1,37 @@
 """What `payload.yaml` names by URL, fetched into a payload's directory: checked by what its publisher says, and locked."""
 
 import asyncio
+import gzip
 import hashlib
-import shutil
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import aiohttp
 
-from transom.downloads import DownloadError, Way, download, published
-from transom.windows.payload import Payload, PayloadFile
-from transom.windows.payload.lock import Lock, Locked
+from transom.common.archives import ArchiveTooLarge, copy_bounded, open_member
+from transom.common.regular_files import open_regular_file
+from transom.http.downloads import DownloadError, Route, download, fetch_checksum
+from transom.windows.payload.lock import Lock, LockedFile
+from transom.windows.payload.payload import Payload, PayloadFile
 
+_UNREADABLE: Final = (
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    ArchiveTooLarge,
+)
+"""The exceptions that archive readers raise for malformed archives."""
 _DOWNLOADS: Final = "downloads"
 
 
-async def build(payload: Payload, directory: Path, lock: Lock, tell: Callable[[str], None], way: Way | None = None) -> Lock:
+async def build(payload: Payload, directory: Path, lock: Lock, tell: Callable[[str], None], way: Route | None = None) -> Lock:
     """Fetch what is missing to `directory/downloads/<SHA-256>`, and give the lock of all of it. Raises DownloadError, OSError.
 
     `way`: how to go out, None: as the environment says.
@@ -31,53 +43,54 @@ async def build(payload: Payload, directory: Path, lock: Lock, tell: Callable[[s
     for file in payload.files:
         if file.url:
             by_url.setdefault(file.url, []).append(file)
-    found: dict[str, Locked] = {}
-    way = way or Way()
-    async with way.session() as session:
+    locked: dict[str, LockedFile] = {}
+    way = way or Route()
+    async with way.open_session() as session:
         for url, files in by_url.items():
-            wanted = _Wanted(url, files, lock.files.get(url), directory / _DOWNLOADS)
-            found[url] = await wanted.fetch(way, session, tell)
-    return Lock(files={url: one for url, one in found.items() if one.checksums or one.members})
+            wanted = _DownloadTask(url, files, lock.files.get(url), directory / _DOWNLOADS)
+            locked[url] = await wanted.fetch(way, session, tell)
+    return Lock(files={url: item for url, item in locked.items() if item.checksums or item.members})
 
 
-class _Wanted:
+class _DownloadTask:
     """What hosts get of one URL: its file, or files within it."""
 
-    def __init__(self, url: str, files: list[PayloadFile], locked: Locked | None, downloads: Path) -> None:
+    def __init__(self, url: str, files: list[PayloadFile], locked: LockedFile | None, downloads: Path) -> None:
         self._url, self._locked, self._downloads = url, locked, downloads
         self._given = {file.sha256 for file in files if file.sha256}
         self._checksums = next((file.checksums for file in files if file.checksums), "")
         self._members = [file.member for file in files if file.member]
         self._whole = any(not file.member for file in files)
 
-    async def fetch(self, way: Way, session: aiohttp.ClientSession, tell: Callable[[str], None]) -> Locked:
-        """See that it is there; what the lock has of it from now on."""
-        sha256, said_by = await self._expected(way, session)
-        if (kept := self._kept(sha256)) is not None:
+    async def fetch(self, way: Route, session: aiohttp.ClientSession, tell: Callable[[str], None]) -> LockedFile:
+        """Ensure that it exists, and return its new entry of the lock."""
+        sha256, said_by = await self._fetch_expected_hash(way, session)
+        if (kept := self._find_kept(sha256)) is not None:
             return kept
         target = self._downloads / sha256
         if not target.exists():
             tell(self._url)
             await download(way, session, self._url, sha256, target, said_by)
         members = await asyncio.to_thread(self._take_members, target)
-        return Locked(sha256, self._checksums, members)
+        return LockedFile(sha256, self._checksums, members)
 
-    async def _expected(self, way: Way, session: aiohttp.ClientSession) -> tuple[str, str]:
-        """The hash that the URL's file has to have, and who says so."""
+    async def _fetch_expected_hash(self, way: Route, session: aiohttp.ClientSession) -> tuple[str, str]:
+        """Return the expected hash of the URL's file, and its source."""
         if len(self._given) > 1:
             raise DownloadError(f"{self._url}: payload.yaml gives it two hashes")
         if self._given:
             return next(iter(self._given)), "payload.yaml"
-        said, locked = await published(way, session, self._url, self._checksums), self._locked
-        if locked is not None and locked.checksums == self._checksums and locked.sha256 != said:
+        published_hash, locked = await fetch_checksum(way, session, self._url, self._checksums), self._locked
+        if locked is not None and locked.checksums == self._checksums and locked.sha256 != published_hash:
             raise DownloadError(
-                f"{self._url}: {self._checksums} says {said} now, and payload.lock {locked.sha256}: it was published anew. "
-                "Find out why; without its lines in payload.lock the new one is taken"
+                f"{self._url}: {self._checksums} has {published_hash} now, payload.lock has {locked.sha256}: the "
+                f"file was republished. "
+                "Find out why; to accept the new file, remove its lines from payload.lock"
             )
-        return said, self._checksums
+        return published_hash, self._checksums
 
-    def _kept(self, sha256: str) -> Locked | None:
-        """What was taken out of an archive before, where that is all that is wanted of it."""
+    def _find_kept(self, sha256: str) -> LockedFile | None:
+        """Return the file that was extracted from an archive earlier, if nothing else of it is needed."""
         locked = self._locked
         if locked is None or locked.sha256 != sha256 or self._whole:
             return None
@@ -85,35 +98,33 @@ class _Wanted:
         return locked if all(name and (self._downloads / name).exists() for name in names) else None
 
     def _take_members(self, archive: Path) -> dict[str, str]:
-        found = {name: self._take(archive, name) for name in self._members}
+        members = {name: self._take(archive, name) for name in self._members}
         if not self._whole:
             archive.unlink()
-        return found
+        return members
 
     def _take(self, archive: Path, name: str) -> str:
         part = archive.with_name(f"{archive.name}.member")
         try:
-            with _opened(archive, self._url, name) as content, part.open("wb") as file:
-                shutil.copyfileobj(content, file)
+            with (
+                open_member(archive, name, is_zip=self._url.endswith(".zip")) as content,
+                part.open("wb") as file,
+            ):
+                copy_bounded(content, file)
         except KeyError:
             raise DownloadError(f"{self._url}: it has no {name}") from None
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        except (
+            tarfile.TarError,
+            gzip.BadGzipFile,
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            NotImplementedError,
+            ArchiveTooLarge,
+        ) as error:
+            part.unlink(missing_ok=True)
             raise DownloadError(f"{self._url}: it cannot be read as an archive: {error}") from None
-        with part.open("rb") as file:
+        with open_regular_file(part) as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         part.rename(self._downloads / sha256)
         return sha256
-
-
-@contextmanager
-def _opened(archive: Path, url: str, name: str) -> Iterator[IO[bytes]]:
-    """The content of a file of an archive. Raises KeyError where it has none of that name."""
-    if url.endswith(".zip"):
-        with zipfile.ZipFile(archive) as packed, packed.open(name) as content:
-            yield content
-        return
-    with tarfile.open(archive, "r:gz") as tar:
-        member = next((one for one in tar if one.isreg() and one.name.removeprefix("./") == name), None)
-        if member is None or (found := tar.extractfile(member)) is None:
-            raise KeyError(name)
-        yield found

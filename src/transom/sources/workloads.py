@@ -4,10 +4,10 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.pods import Pod, PodMeta
+from transom.pods.pod_types import Pod, PodMeta
 from transom.proxy.finding import Finding, Place
 from transom.proxy.objects import Base, Meta
-from transom.sources.core_objects import at
+from transom.sources.core_objects import get_at
 from transom.sources.decoding import Decoder
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -45,31 +45,44 @@ class ServiceObject(Base, frozen=True):
     cluster_ip: str | None = None
 
 
-def workload(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> PodHolder:
-    """A pod, or the template of a workload; a template that does not fit is a finding and an empty pod."""
-    path = _TEMPLATE.get(str(value["kind"]), ("spec", "template"))
-    given = at(value, path) if path else value
+def read_workload(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> PodHolder:
+    """Read a pod, or the template of a workload; an invalid template is a finding and an empty pod."""
+    path = _get_template_path(value)
+    template = get_at(value, path) if path else value
     try:
-        pod = msgspec.convert(given if given is not None else {}, Pod)
+        pod = msgspec.convert(template if template is not None else {}, Pod)
     except msgspec.ValidationError as error:
         # msgspec's texts name types and paths, and no value
-        findings.append(place.error(path or ("spec",), f"this is no pod: {error}"))
+        findings.append(place.build_error(path or ("spec",), f"not a valid pod: {error}"))
         pod = Pod()
     if not pod.metadata.namespace:
-        pod = msgspec.structs.replace(pod, metadata=_in(pod.metadata, meta.namespace))
+        pod = msgspec.structs.replace(pod, metadata=_with_namespace(pod.metadata, meta.namespace))
     return PodHolder(meta, place, str(value["kind"]), pod)
 
 
-def _in(metadata: PodMeta, namespace: str | None) -> PodMeta:
+def get_pod_template(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod, or the template of a workload, in plain values; empty where an object has none."""
+    path = _get_template_path(value)
+    template = get_at(value, path) if path else value
+    return template if isinstance(template, dict) else {}
+
+
+def _get_template_path(value: dict[str, Any]) -> tuple[str, ...]:
+    return _TEMPLATE.get(str(value.get("kind")), ("spec", "template"))
+
+
+def _with_namespace(metadata: PodMeta, namespace: str | None) -> PodMeta:
     return msgspec.structs.replace(metadata, namespace=namespace)
 
 
-def namespace(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> NamespaceObject:
-    """A Namespace."""
+def read_namespace(
+    value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]
+) -> NamespaceObject:
+    """Read a Namespace."""
     return NamespaceObject(meta, place)
 
 
-def service(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> ServiceObject:
-    """A Service. A headless one has no address."""
-    address = at(value, ("spec", "clusterIP"))
+def read_service(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> ServiceObject:
+    """Read a Service. A headless one has no address."""
+    address = get_at(value, ("spec", "clusterIP"))
     return ServiceObject(meta, place, address if isinstance(address, str) and address not in ("", "None") else None)

@@ -1,7 +1,7 @@
 """YAML and JSON text as plain values with the place of each: what PyYAML's C parser gives, kept within limits.
 
 Scalars are resolved as Kubernetes' clients do (sigs.k8s.io/yaml: `yes` and `on` are booleans, `0o17` is a number, dates stay
-text), but that a lone `y` or `n` is a text.
+strings), except that a lone `y` or `n` is a string.
 Nothing of the text is ever in an error: it may hold a password.
 """
 
@@ -37,7 +37,7 @@ Mark = tuple[int, int]
 
 
 class InvalidText(Exception):
-    """A text that is not read: the reason, and where (line and column from 1; 0 where it is the whole file)."""
+    """A document that cannot be parsed: the reason, and where (line and column from 1; 0 for the whole file)."""
 
     def __init__(self, reason: str, line: int = 0, column: int = 0) -> None:
         super().__init__(reason)
@@ -49,27 +49,38 @@ class InvalidText(Exception):
 class Document:
     """One document: its value (dict, list, str, int, float, bool, None), and where each value stands.
 
-    `duplicates` are the paths of keys that stand twice in their mapping; the last one holds. The value may hold passwords: this
-    is no struct, so that nothing prints or encodes it by itself.
+    `duplicates` are the paths of duplicate keys; the last one wins. The value may hold passwords: this
+    is not a struct, so that nothing prints or encodes it automatically.
     """
 
-    __slots__ = ("_marks", "duplicates", "start", "value")
+    __slots__ = ("_blocks", "_marks", "duplicates", "start", "value")
 
     def __init__(
-        self, value: Any, marks: dict[int, dict[str | int, Mark]], start: Mark, duplicates: tuple[tuple[Path, Mark], ...] = ()
+        self,
+        value: Any,
+        marks: dict[int, dict[str | int, Mark]],
+        start: Mark,
+        duplicates: tuple[tuple[Path, Mark], ...] = (),
+        blocks: frozenset[Mark] = frozenset(),
     ) -> None:
         self.value = value
         self.start = start
         self.duplicates = duplicates
         self._marks = marks
+        self._blocks = blocks
 
     def __repr__(self) -> str:
         return f"Document(line {self.start[0]})"
 
     def locate(self, path: Path) -> Mark:
-        """Line and column of the value at `path`, or of the nearest one above it that is there."""
+        """Return line and column of the value at `path`, or of its nearest existing parent.
+
+        A number below a string is a line of it, from 1: known where the file has the string as a literal block (`|`).
+        """
         mark, value = self.start, self.value
         for part in path:
+            if isinstance(value, str) and isinstance(part, int) and mark in self._blocks:
+                return mark[0] + part, 1
             marks = self._marks.get(id(value)) if isinstance(value, dict | list) else None
             if marks is None or part not in marks:
                 break
@@ -85,11 +96,11 @@ def read_documents(data: bytes, nodes: int = MAX_NODES) -> Iterator[Document]:
     if len(data) > MAX_BYTES:
         raise InvalidText(f"the file has {len(data):,} bytes; at most {MAX_BYTES:,} are read")
     text = _decode(data)
-    yield from _Reader(text, nodes).documents()
+    yield from _Reader(text, nodes).iter_documents()
 
 
-def read_value(text: str) -> Any:
-    """The value of a YAML text that stands in a field of an object. Raises InvalidText."""
+def parse_value(text: str) -> Any:
+    """Parse the YAML in a field of an object. Raises InvalidText."""
     for document in read_documents(text.encode("utf-8", "surrogatepass")):
         return document.value
     return None
@@ -99,6 +110,8 @@ def _decode(data: bytes) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise InvalidText("the file is UTF-16, as PowerShell's > writes it: save it as UTF-8") from None
         line = data.count(b"\n", 0, error.start) + 1
         raise InvalidText("the text is not UTF-8", line, error.start - data.rfind(b"\n", 0, error.start)) from None
     at = text.find("\0")
@@ -124,55 +137,56 @@ class _Reader:
         self._most = most
         self._nodes = 0
 
-    def documents(self) -> Iterator[Document]:
-        while (event := self._next()) is not None:
+    def iter_documents(self) -> Iterator[Document]:
+        while (event := self._get_next()) is not None:
             if not isinstance(event, yaml.DocumentStartEvent):
                 continue
             self._marks: dict[int, dict[str | int, Mark]] = {}
             self._anchors: dict[str, tuple[Any, int]] = {}
             self._open: set[str] = set()
             self._duplicates: list[tuple[Path, Mark]] = []
+            self._blocks: set[Mark] = set()
             first = self._require()
-            value = self._value(first, (), 0)
+            value = self._read_value(first, (), 0)
             if value is not None:
-                yield Document(value, self._marks, _mark(first), tuple(self._duplicates))
+                yield Document(value, self._marks, _mark(first), tuple(self._duplicates), frozenset(self._blocks))
 
-    def _next(self) -> Any:
+    def _get_next(self) -> Any:
         try:
             return next(self._events, None)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-            if self._text.splitlines()[line - 1 : line] and self._text.splitlines()[line - 1][column - 1 : column] == "\t":
-                raise InvalidText("this is not YAML: a tab: YAML indents with blanks", line, column) from None
+            if reason := _explain_mistake(self._text, line, column, error.problem or ""):
+                raise InvalidText(f"this is not YAML: {reason}", line, column) from None
             # libyaml's problems are constants of its own; none quotes the text
             raise InvalidText(f"this is not YAML: {error.problem or 'it cannot be parsed'}", line, column) from None
         except yaml.YAMLError:
-            raise InvalidText("this is not YAML: the text has a character that may not stand in YAML") from None
+            raise InvalidText("not valid YAML: it has a character that YAML does not allow") from None
 
     def _require(self) -> Any:
-        event = self._next()
+        event = self._get_next()
         if event is None:
             raise InvalidText("this is not YAML: it ends early")
         return event
 
-    def _value(self, event: Any, path: Path, depth: int) -> Any:
+    def _read_value(self, event: Any, path: Path, depth: int) -> Any:
         self._count(1, event)
         if depth > MAX_DEPTH:
-            raise InvalidText(f"the text is nested deeper than {MAX_DEPTH} levels", *_mark(event))
+            raise InvalidText(f"the YAML is nested more than {MAX_DEPTH} levels deep", *_mark(event))
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
+            return self._read_alias(event)
         if event.tag is not None and event.tag not in _CORE_TAGS and event.tag != "!":
             raise InvalidText("the tag of this value is not supported: leave it out", *_mark(event))
         before, anchor = self._nodes, event.anchor
         if anchor:
             self._open.add(anchor)
         if isinstance(event, yaml.ScalarEvent):
-            value = self._scalar(event)
+            value = self._read_scalar(event)
         elif isinstance(event, yaml.SequenceStartEvent):
             value = self._list(path, depth)
         else:
-            value = self._mapping(path, depth)
+            value = self._read_mapping(path, depth)
         if anchor:
             self._open.discard(anchor)
             self._anchors[anchor] = (value, self._nodes - before + 1)
@@ -183,7 +197,7 @@ class _Reader:
         if self._nodes > self._most:
             raise InvalidText(f"the file has more than {self._most:,} values, aliases counted each time", *_mark(event))
 
-    def _alias(self, event: Any) -> Any:
+    def _read_alias(self, event: Any) -> Any:
         if event.anchor in self._open:
             raise InvalidText("this alias stands within its own anchor", *_mark(event))
         if event.anchor not in self._anchors:
@@ -192,9 +206,11 @@ class _Reader:
         self._count(nodes, event)
         return value
 
-    def _scalar(self, event: Any) -> Any:
+    def _read_scalar(self, event: Any) -> Any:
         if len(event.value) > MAX_SCALAR:
             raise InvalidText(f"this value has more than {MAX_SCALAR:,} characters", *_mark(event))
+        if event.style == "|":
+            self._blocks.add(_mark(event))
         plain = event.implicit[0] and event.tag is None
         return _resolve(event.value) if plain else event.value
 
@@ -206,50 +222,80 @@ class _Reader:
             if index >= MAX_ITEMS and path != ("items",):
                 raise InvalidText(f"this list has more than {MAX_ITEMS:,} items", *_mark(event))
             marks[index] = _mark(event)
-            value.append(self._value(event, (*path, index), depth + 1))
+            value.append(self._read_value(event, (*path, index), depth + 1))
         self._marks[id(value)] = marks
         return value
 
-    def _mapping(self, path: Path, depth: int) -> dict[str, Any]:
+    def _read_mapping(self, path: Path, depth: int) -> dict[str, Any]:
         value: dict[str, Any] = {}
         marks: dict[str | int, Mark] = {}
         merged: list[Any] = []
         while not isinstance(event := self._require(), yaml.MappingEndEvent):
             self._count(1, event)
-            key = self._key(event)
-            given = self._require()
+            key = self._read_key(event)
+            key_event = self._require()
             if key == "<<" and event.implicit[0]:
-                merged.append(self._value(given, path, depth + 1))
+                merged.append(self._read_value(key_event, path, depth + 1))
                 continue
             if key in marks:
                 self._duplicates.append(((*path, key), _mark(event)))
-            marks[key] = _mark(given)
-            value[key] = self._value(given, (*path, key), depth + 1)
+            marks[key] = _mark(key_event)
+            value[key] = self._read_value(key_event, (*path, key), depth + 1)
         for other in merged:
             self._merge(value, marks, other, event)
         self._marks[id(value)] = marks
         return value
 
-    def _key(self, event: Any) -> str:
+    def _read_key(self, event: Any) -> str:
         if isinstance(event, yaml.AliasEvent):
-            key = self._alias(event)
+            key = self._read_alias(event)
             if isinstance(key, str):
                 return key
         elif isinstance(event, yaml.ScalarEvent):
             if event.anchor:
                 self._anchors[event.anchor] = (event.value, 1)
             return str(event.value)
-        raise InvalidText("a key must be a text", *_mark(event))
+        line, column = _mark(event)
+        if _TEMPLATE.search(_get_line(self._text, line)):
+            raise InvalidText(f"this is not YAML: {_IS_TEMPLATE}", line, column)
+        raise InvalidText("a key must be a string", line, column)
 
     def _merge(self, value: dict[str, Any], marks: dict[str | int, Mark], other: Any, event: Any) -> None:
         sources = other if isinstance(other, list) else [other]
         for source in sources:
             if not isinstance(source, dict):
                 raise InvalidText("`<<` takes a mapping or a list of mappings", *_mark(event))
-            for key, given in source.items():
+            for key, item in source.items():
                 if key not in value:
-                    value[key] = given
+                    value[key] = item
                     marks[key] = self._marks.get(id(source), {}).get(key, _mark(event))
+
+
+_TEMPLATE: Final = re.compile(r"\{\{|\{%")
+_IS_TEMPLATE: Final = "a template (`{{ … }}`): render it first, for example `helm template CHART | transom apply -f -`"
+_TYPOGRAPHIC: Final = "“”„‘’‚«»"
+_BLANKS: Final = "\u00a0\u2007\u202f\u3000"
+
+
+def _get_line(text: str, number: int) -> str:
+    return next(iter(text.split("\n")[number - 1 : number]), "") if number else ""
+
+
+def _explain_mistake(text: str, line: int, column: int, problem: str) -> str | None:
+    """Return what is known about a line that cannot be parsed, in words that say what to do."""
+    written = _get_line(text, line)
+    if written[column - 1 : column] == "\t" or written[:column].startswith("\t"):
+        return "a tab: indent with spaces"
+    before = _get_line(text, line - 1) if line > 1 else ""
+    if _TEMPLATE.search(written) or _TEMPLATE.search(before):
+        return _IS_TEMPLATE
+    if any(item in written for item in _TYPOGRAPHIC):
+        return "typographic quotes: write straight ones, \" or '"
+    if problem in ("did not find expected hexdecimal number", "found unknown escape character"):
+        return "a backslash within double quotes begins an escape: write the value in single quotes, such as 'CORP\\user'"
+    if any(blank in written for blank in _BLANKS):
+        return "a no-break space: write an ordinary one"
+    return None
 
 
 def _mark(event: Any) -> Mark:
@@ -259,7 +305,7 @@ def _mark(event: Any) -> Mark:
 def _resolve(text: str) -> Any:
     first = text[:1]
     if first in "0123456789+-.":
-        return _number(text)
+        return _parse_number(text)
     if text in _NULL:
         return None
     if text in _TRUE:
@@ -269,7 +315,7 @@ def _resolve(text: str) -> Any:
     return text
 
 
-def _number(text: str) -> Any:
+def _parse_number(text: str) -> Any:
     if not text:
         return None
     if len(text) > 40:

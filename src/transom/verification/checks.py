@@ -3,8 +3,23 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from transom.checked import Claim, Verdict
-from transom.verification.objects import AGNHOST, BALANCED, LINUX, PORT, SERVICE_PORT, VARIANTS, WEB, variant_of
+from transom.common.check_results import Claim, Verdict
+from transom.verification.objects import (
+    AGNHOST,
+    BALANCED,
+    HOST,
+    LINUX,
+    NODE_PORT,
+    POD_INFO,
+    PORT,
+    SCRATCH,
+    SERVICE_PORT,
+    STORE,
+    USER,
+    VARIANTS,
+    WEB,
+    find_variant,
+)
 from transom.verification.standing import Answer, Exec, Fetch, Log, Question, Standing, StandingPod
 
 _SECONDS: Final = 15
@@ -18,68 +33,71 @@ class ClusterCheck(Claim, frozen=True):
     judge: Callable[[Standing, Sequence[Answer]], tuple[Verdict, str]]
 
 
-def _nothing(_: Standing) -> tuple[Question, ...]:
+def _ask_nothing(_: Standing) -> tuple[Question, ...]:
     return ()
 
 
-def _all_well(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
-    return _judged(answers, [one for one in answers if one.code != 0])
+def _judge_all(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+    return _build_verdict(answers, [answer for answer in answers if answer.code != 0])
 
 
-def _judged(answers: Sequence[Answer], bad: Sequence[Answer]) -> tuple[Verdict, str]:
+def _build_verdict(answers: Sequence[Answer], bad: Sequence[Answer]) -> tuple[Verdict, str]:
     if not answers:
         return "fail", "no pod ran that could have been asked"
     if not bad:
-        return "pass", ", ".join(dict.fromkeys(one.question.what for one in answers))
-    told = "; ".join(f"{one.question.what}: {one.text.strip() or f'exit code {one.code}'}" for one in bad)
-    return "fail", f"{len(bad)} of {len(answers)}: {told}"
+        return "pass", ", ".join(dict.fromkeys(answer.question.what for answer in answers))
+    message = "; ".join(f"{item.question.what}: {item.text.strip() or f'exit code {item.code}'}" for item in bad)
+    return "fail", f"{len(bad)} of {len(answers)}: {message}"
 
 
-def _nodes(standing: Standing, _: Sequence[Answer]) -> tuple[Verdict, str]:
-    windows = [one for one in standing.nodes if one.os == "windows"]
-    unready = [one.name for one in windows if not one.ready]
+def _judge_nodes(standing: Standing, _: Sequence[Answer]) -> tuple[Verdict, str]:
+    windows = [node for node in standing.nodes if node.os == "windows"]
+    unready = [window.name for window in windows if not window.ready]
     if not windows:
         return "fail", "the cluster has no node with the label kubernetes.io/os=windows"
     if unready:
         return "fail", f"{len(unready)} of {len(windows)} not Ready: {', '.join(unready)}"
-    return "pass", ", ".join(f"{one.name} ({one.version})" for one in windows)
+    return "pass", ", ".join(f"{window.name} ({window.version})" for window in windows)
 
 
-def _pulled(standing: Standing, _: Sequence[Answer]) -> tuple[Verdict, str]:
+def _judge_pulls(standing: Standing, _: Sequence[Answer]) -> tuple[Verdict, str]:
     if not standing.windows:
         return "fail", "no Windows node is Ready"
-    missing = [one for one in standing.pods if not one.image_id]
+    servers = [pod for pod in standing.pods if pod.serves]
+    missing = [server for server in servers if not server.image_id]
     if not missing:
-        return "pass", ", ".join(dict.fromkeys(one.image_id for one in standing.pods))
-    return "fail", "; ".join(f"{one.node}: {one.waiting or 'nothing was said'}{_hint(standing, one)}" for one in missing)
+        return "pass", ", ".join(dict.fromkeys(server.image_id for server in servers))
+    return "fail", "; ".join(
+        f"{item.node}: {item.waiting or 'nothing was said'}{_format_hint(standing, item)}" for item in missing
+    )
 
 
-def _hint(standing: Standing, pod: StandingPod) -> str:
-    version = next((one.version for one in standing.nodes if one.name == pod.node), "")
-    if pod.os != "windows" or variant_of(version) is not None:
+def _format_hint(standing: Standing, pod: StandingPod) -> str:
+    version = next((node.version for node in standing.nodes if node.name == pod.node), "")
+    if pod.os != "windows" or find_variant(version) is not None:
         return ""
-    builds = ", ".join(str(one.build) for one in VARIANTS)
+    builds = ", ".join(str(variant.build) for variant in VARIANTS)
     return f" (the image is for builds {builds}, the node has {version}: name another, --image)"
 
 
-def _serving(standing: Standing, _: Sequence[Answer]) -> tuple[Verdict, str]:
-    unready = [one for one in standing.windows if not one.ready]
+def _judge_serving(standing: Standing, _: Sequence[Answer]) -> tuple[Verdict, str]:
+    unready = [window for window in standing.windows if not window.ready]
     if not standing.windows:
         return "fail", "no Windows node is Ready"
     if unready:
-        return "fail", "; ".join(f"{one.node}: {one.waiting or 'its probe is not answered'}" for one in unready)
-    return "pass", ", ".join(one.node for one in standing.windows)
+        return "fail", "; ".join(f"{item.node}: {item.waiting or 'its probe is not answered'}" for item in unready)
+    return "pass", ", ".join(window.node for window in standing.windows)
 
 
-def _connects(pod: StandingPod, target: str, what: str) -> Exec:
+def _build_connect(pod: StandingPod, target: str, what: str) -> Exec:
     """kubernetes/kubernetes test/images/agnhost/connect: no output and 0, or a word for what is wrong."""
     return Exec(pod.name, (AGNHOST, "connect", target, f"--timeout={_SECONDS}s"), what)
 
 
-def _asked(standing: Standing, questions: Callable[[StandingPod], Question | None]) -> tuple[Question, ...] | str:
-    """Of each web server of Windows that runs; why nothing is asked where none does."""
-    pods = standing.running("windows")
-    return tuple(one for pod in pods if (one := questions(pod)) is not None) if pods else _NO_WEB
+def _build_questions(standing: Standing, questions: Callable[[StandingPod], Question | None]) -> tuple[Question, ...] | str:
+    """For each running web server on Windows; the reason to skip if none runs."""
+    pods = standing.list_running("windows")
+    return tuple(question for pod in pods if (question := questions(pod)) is not None) if pods else _NO_WEB
 
 
 _NO_WEB: Final = "not run: no web server of Windows runs, see image-pull and web"
@@ -87,140 +105,226 @@ _NO_LINUX_NODE: Final = "no Linux node is Ready"
 _NO_LINUX: Final = "not run: the web server of Linux does not run, see image-pull"
 
 
-def _exec(standing: Standing) -> tuple[Question, ...] | str:
-    return _asked(standing, lambda one: _connects(one, f"127.0.0.1:{PORT}", one.node))
+def _ask_exec(standing: Standing) -> tuple[Question, ...] | str:
+    return _build_questions(standing, lambda item: _build_connect(item, f"127.0.0.1:{PORT}", item.node))
 
 
-def _logs(standing: Standing) -> tuple[Question, ...] | str:
-    return _asked(standing, lambda one: Log(one.name, one.node))
+def _ask_logs(standing: Standing) -> tuple[Question, ...] | str:
+    return _build_questions(standing, lambda item: Log(item.name, item.node))
 
 
-def _logged(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+def _judge_logs(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
     """kubernetes/kubernetes test/images/agnhost/netexec: what it says first."""
-    return _judged(answers, [one for one in answers if one.code != 0 or "Started HTTP server" not in one.text])
+    return _build_verdict(
+        answers, [answer for answer in answers if answer.code != 0 or "Started HTTP server" not in answer.text]
+    )
 
 
-def _dns(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_volumes(standing: Standing) -> tuple[Question, ...] | str:
+    script = rf"echo {_MARK}> {SCRATCH}\file&& type {SCRATCH}\file&& type {POD_INFO}\name"
+    return tuple(Exec(item.name, ("cmd.exe", "/c", script), item.node) for item in standing.list_pods(STORE) if item.runs)
+
+
+_MARK: Final = "transom-verify"
+
+
+def _judge_stored(standing: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+    """Judge whether the written text is read again, and the file with the pod's name contains it."""
+    if waiting := _describe_waiting(standing, STORE):
+        return "fail", waiting
+    bad = [answer for answer in answers if answer.code != 0 or _MARK not in answer.text or _get_pod(answer) not in answer.text]
+    return _build_verdict(answers, bad)
+
+
+def _describe_waiting(standing: Standing, app: str) -> str:
+    """Return the pods of that kind that do not run, and why."""
+    unready = [item for item in standing.list_pods(app) if not item.runs]
+    return "; ".join(f"{item.node}: {item.waiting or 'nothing was said'}" for item in unready)
+
+
+def _get_pod(answer: Answer) -> str:
+    return answer.question.pod if isinstance(answer.question, Exec) else ""
+
+
+def _ask_user(standing: Standing) -> tuple[Question, ...] | str:
+    return _build_questions(standing, lambda item: Exec(item.name, ("cmd.exe", "/c", "echo %USERNAME%"), item.node))
+
+
+def _is_user(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+    return _build_verdict(
+        answers, [answer for answer in answers if answer.code != 0 or answer.text.strip().casefold() != USER.casefold()]
+    )
+
+
+def _on_host(standing: Standing) -> tuple[Question, ...] | str:
+    if not standing.host_process:
+        return "not asked for: --host-process"
+    # only a HostProcess container has the variable, and cmd.exe prints the name of an unset one
+    command = ("cmd.exe", "/c", "echo %CONTAINER_SANDBOX_MOUNT_POINT%")
+    return tuple(Exec(item.name, command, item.node) for item in standing.list_pods(HOST) if item.runs)
+
+
+def _is_on_host(standing: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+    if waiting := _describe_waiting(standing, HOST):
+        return "fail", waiting
+    return _build_verdict(
+        answers, [answer for answer in answers if answer.code != 0 or "%" in answer.text or ":" not in answer.text]
+    )
+
+
+def _ask_node_ports(standing: Standing) -> tuple[Question, ...] | str:
+    """Connect by a node that the pod is not on, and by its own."""
+    if not standing.node_port:
+        return "not asked for: --node-port"
+    port, pods = standing.get_service(NODE_PORT).node_port, standing.list_running("windows")
+    if not pods:
+        return _NO_WEB
+    linux = _find_linux_pod(standing)
+    asking = linux if isinstance(linux, StandingPod) else pods[0]
+    targets = {pod.node for pod in pods}
+    nodes = [node for node in standing.nodes if node.name in targets and node.address]
+    return tuple(
+        _build_connect(asking, _join_host_port(node.address, port), f"{asking.node} to {node.name}") for node in nodes if port
+    )
+
+
+def _ask_dns(standing: Standing) -> tuple[Question, ...] | str:
     # of the search list Windows has one suffix, the pod's own namespace (kubernetes.io, "DNS for Services and Pods")
-    return _asked(standing, lambda one: _connects(one, f"{WEB}:{SERVICE_PORT}", one.node))
+    return _build_questions(standing, lambda item: _build_connect(item, f"{WEB}:{SERVICE_PORT}", item.node))
 
 
-def _resolved(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
-    """A name that was resolved and then led nowhere was resolved."""
+def _judge_resolved(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+    """Judge a resolution: a name that was resolved and then not reached counts as resolved."""
     led = ("TIMEOUT", "REFUSED", "OTHER")
-    return _judged(answers, [one for one in answers if one.code != 0 and not one.text.lstrip().startswith(led)])
+    return _build_verdict(
+        answers, [answer for answer in answers if answer.code != 0 and not answer.text.lstrip().startswith(led)]
+    )
 
 
-def _between_windows(standing: Standing) -> tuple[Question, ...] | str:
-    pods = [one for one in standing.running("windows") if one.address]
+def _ask_between_windows(standing: Standing) -> tuple[Question, ...] | str:
+    pods = [item for item in standing.list_running("windows") if item.address]
     if len(standing.windows) < 2:
         return "there is one Windows node at most"
     if len(pods) < 2:
         return f"not run: web servers run on {len(pods)} of {len(standing.windows)} Windows nodes, see image-pull and web"
     # each is once the one who asks and once the one who is asked
     pairs = zip(pods, (*pods[1:], pods[0]), strict=True)
-    return tuple(_connects(one, _target(other), f"{one.node} to {other.node}") for one, other in pairs)
+    return tuple(_build_connect(item, _format_target(other), f"{item.node} to {other.node}") for item, other in pairs)
 
 
 def _to_linux(standing: Standing) -> tuple[Question, ...] | str:
-    other = _linux(standing)
+    other = _find_linux_pod(standing)
     if isinstance(other, str):
         return other
-    target, node = _target(other), other.node
-    return _asked(standing, lambda one: _connects(one, target, f"{one.node} to {node}"))
+    target, node = _format_target(other), other.node
+    return _build_questions(standing, lambda item: _build_connect(item, target, f"{item.node} to {node}"))
 
 
-def _from_linux(standing: Standing) -> tuple[Question, ...] | str:
-    one = _linux(standing)
-    if isinstance(one, str):
-        return one
+def _ask_from_linux(standing: Standing) -> tuple[Question, ...] | str:
+    linux_pod = _find_linux_pod(standing)
+    if isinstance(linux_pod, str):
+        return linux_pod
 
-    def to(other: StandingPod) -> Question | None:
-        return _connects(one, _target(other), f"{one.node} to {other.node}") if other.address else None
+    def build_question(other: StandingPod) -> Question | None:
+        return _build_connect(linux_pod, _format_target(other), f"{linux_pod.node} to {other.node}") if other.address else None
 
-    return _asked(standing, to)
+    return _build_questions(standing, build_question)
 
 
-def _linux(standing: Standing) -> StandingPod | str:
-    """The pod of Linux; why there is none."""
+def _find_linux_pod(standing: Standing) -> StandingPod | str:
+    """Return the Linux pod, or why there is none."""
     if not standing.linux:
         return _NO_LINUX_NODE
-    return next((one for one in standing.running("linux") if one.address), _NO_LINUX)
+    return next((item for item in standing.list_running("linux") if item.address), _NO_LINUX)
 
 
-def _target(pod: StandingPod) -> str:
-    return _joined(pod.address, PORT)
+def _format_target(pod: StandingPod) -> str:
+    return _join_host_port(pod.address, PORT)
 
 
-def _joined(address: str, port: int) -> str:
+def _join_host_port(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def _service_from_windows(standing: Standing) -> tuple[Question, ...] | str:
-    return _of_service(standing, WEB)
+def _ask_service_from_windows(standing: Standing) -> tuple[Question, ...] | str:
+    return _ask_service(standing, WEB)
 
 
-def _service_from_linux(standing: Standing) -> tuple[Question, ...] | str:
-    one, address = _linux(standing), standing.service(WEB).address
-    if isinstance(one, str):
-        return one
-    if not standing.running("windows"):
+def _ask_service_from_linux(standing: Standing) -> tuple[Question, ...] | str:
+    linux_pod, address = _find_linux_pod(standing), standing.get_service(WEB).address
+    if isinstance(linux_pod, str):
+        return linux_pod
+    if not standing.list_running("windows"):
         return _NO_WEB
-    return (_connects(one, _joined(address, SERVICE_PORT), one.node),) if address else ()
+    return (_build_connect(linux_pod, _join_host_port(address, SERVICE_PORT), linux_pod.node),) if address else ()
 
 
-def _linux_service(standing: Standing) -> tuple[Question, ...] | str:
-    one = _linux(standing)
-    return one if isinstance(one, str) else _of_service(standing, LINUX)
+def _ask_linux_service(standing: Standing) -> tuple[Question, ...] | str:
+    linux_pod = _find_linux_pod(standing)
+    return linux_pod if isinstance(linux_pod, str) else _ask_service(standing, LINUX)
 
 
-def _of_service(standing: Standing, name: str) -> tuple[Question, ...] | str:
-    address = standing.service(name).address
-    return _asked(standing, lambda one: _connects(one, _joined(address, SERVICE_PORT), one.node) if address else None)
+def _ask_service(standing: Standing, name: str) -> tuple[Question, ...] | str:
+    address = standing.get_service(name).address
+    return _build_questions(
+        standing, lambda item: _build_connect(item, _join_host_port(address, SERVICE_PORT), item.node) if address else None
+    )
 
 
-def _balanced(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_load_balancer(standing: Standing) -> tuple[Question, ...] | str:
     if not standing.load_balancer:
         return "not asked for: --load-balancer"
-    if not standing.running("windows"):
+    if not standing.list_running("windows"):
         return _NO_WEB
-    address = standing.service(BALANCED).public
-    return (Fetch(f"http://{_joined(address, SERVICE_PORT)}/hostname", address),) if address else ()
+    address = standing.get_service(BALANCED).public
+    return (Fetch(f"http://{_join_host_port(address, SERVICE_PORT)}/hostname", address),) if address else ()
 
 
 def _is_balanced(standing: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
-    return _all_well(standing, answers) if answers else ("fail", "the Service was given no address")
+    return _judge_all(standing, answers) if answers else ("fail", "the Service was given no address")
 
 
-def _through(standing: Standing) -> tuple[Question, ...] | str:
-    return _fetches(standing, standing.egress) if standing.egress else "not asked for: --egress-url"
+def _ask_through_proxy(standing: Standing) -> tuple[Question, ...] | str:
+    return _build_fetches(standing, standing.egress) if standing.egress else "not asked for: --egress-url"
 
 
-def _around(standing: Standing) -> tuple[Question, ...] | str:
-    return _fetches(standing, standing.direct) if standing.direct else "not asked for: --direct-url"
+def _ask_direct(standing: Standing) -> tuple[Question, ...] | str:
+    return _build_fetches(standing, standing.direct) if standing.direct else "not asked for: --direct-url"
 
 
-def _fetches(standing: Standing, url: str) -> tuple[Question, ...] | str:
-    """What the proxy said to CONNECT, and what the server said (curl's manual, --write-out); 000 where nobody was asked."""
+def _build_fetches(standing: Standing, url: str) -> tuple[Question, ...] | str:
+    """Build fetches that print the proxy's code for CONNECT and the server's code (curl's manual, --write-out).
+
+    000 for none.
+    """
     command = (
         *("curl", "--silent", "--show-error", "--insecure", "--max-time", str(2 * _SECONDS), "--output", "NUL"),
         *("--write-out", "%{http_connect} %{http_code}", url),
     )
-    return _asked(standing, lambda one: Exec(one.name, command, one.node))
+    return _build_questions(standing, lambda item: Exec(item.name, command, item.node))
 
 
-def _proxied(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
-    verdict, seen = _judged(answers, [one for one in answers if one.code != 0 or _codes(one)[0] != "200"])
-    unproxied = [one for one in answers if one.code == 0 and _codes(one)[0] == "000"]
+def _judge_proxied(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+    verdict, seen = _build_verdict(
+        answers, [answer for answer in answers if answer.code != 0 or _parse_codes(answer)[0] != "200"]
+    )
+    unproxied = [answer for answer in answers if answer.code == 0 and _parse_codes(answer)[0] == "000"]
     return verdict, f"{seen}: answered without a proxy: did the webhook give the pods one (--label)?" if unproxied else seen
 
 
-def _direct(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
-    return _judged(answers, [one for one in answers if one.code != 0 or _codes(one)[0] != "000" or _codes(one)[1] == "000"])
+def _judge_direct(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+    return _build_verdict(
+        answers,
+        [
+            answer
+            for answer in answers
+            if answer.code != 0 or _parse_codes(answer)[0] != "000" or _parse_codes(answer)[1] == "000"
+        ],
+    )
 
 
-def _codes(answer: Answer) -> tuple[str, str]:
-    """The last line that curl wrote."""
+def _parse_codes(answer: Answer) -> tuple[str, str]:
+    """Return both codes in the last line that curl wrote."""
     words = ((answer.text.splitlines() or [""])[-1]).split()
     return (words[0], words[1]) if len(words) == 2 else ("", "")
 
@@ -232,58 +336,82 @@ ACCEPTED: Final = Claim(
     "kubernetes.io, Pod Security Standards",
     "admission refuses Windows pods that ask for nothing",
 )
-CLEAN: Final = Claim("clean", "the namespace of the verification is gone", "docs/verify-cluster.md", "`--clean` takes it away")
+CLEAN: Final = Claim("clean", "the namespace of the verification is deleted", "docs/verify-cluster.md", "`--clean` deletes it")
 CHECKS: Final = (
     ClusterCheck(
         "nodes",
         "each Windows node is Ready",
         "kubernetes.io, Nodes",
         "pods of Windows do not start",
-        _nothing,
-        _nodes,
+        _ask_nothing,
+        _judge_nodes,
     ),
     ClusterCheck(
         "image-pull",
         "each node pulls the image for its system",
         "kubernetes.io, Images",
         "containerd does not reach the registry: its proxy, its CAs, or an image for another build of Windows",
-        _nothing,
-        _pulled,
+        _ask_nothing,
+        _judge_pulls,
     ),
     ClusterCheck(
         "web",
         "a web server runs on each Windows node, and the kubelet's probe reaches it",
         "kubernetes.io, Windows containers in Kubernetes",
         "no container starts, or the node does not reach its own pods",
-        _nothing,
-        _serving,
+        _ask_nothing,
+        _judge_serving,
     ),
     ClusterCheck(
-        "logs", "the API server gives the log of each", "kubernetes.io, Logging", "`kubectl logs` fails", _logs, _logged
+        "logs", "the API server gives the log of each", "kubernetes.io, Logging", "`kubectl logs` fails", _ask_logs, _judge_logs
     ),
     ClusterCheck(
         "exec",
         "a command runs in each, by way of the API server",
         "kubernetes.io, kubectl exec",
         "`kubectl exec` fails: the kubelet's certificate, its port, or a proxy between",
-        _exec,
-        _all_well,
+        _ask_exec,
+        _judge_all,
+    ),
+    ClusterCheck(
+        "volumes",
+        "each has an empty directory to write to, and its name by a volume",
+        "kubernetes.io, Storage on Windows",
+        "the kubelet's directories, or their permissions",
+        _ask_volumes,
+        _judge_stored,
+    ),
+    ClusterCheck(
+        "run-as-user",
+        "each runs as the user of `runAsUserName`",
+        "kubernetes.io, Configure RunAsUserName for Windows pods",
+        "programs of images whose user is ContainerAdministrator run as administrators of the container",
+        _ask_user,
+        _is_user,
+    ),
+    ClusterCheck(
+        "host-process",
+        "a HostProcess container runs on each Windows node",
+        "kubernetes.io, Create a Windows HostProcess Pod",
+        "kube-proxy, Calico and other agents that run as HostProcess containers do not start",
+        _on_host,
+        _is_on_host,
     ),
     ClusterCheck(
         "dns",
         "the name of a Service is resolved in each",
         _NETWORK,
         "clusterDNS of the kubelet is wrong, or DNS is not reached from Windows",
-        _dns,
-        _resolved,
+        _ask_dns,
+        _judge_resolved,
     ),
     ClusterCheck(
         "windows-to-windows",
         "pods of one Windows node reach those of another",
         _NETWORK,
         "the overlay between Windows nodes",
-        _between_windows,
-        _all_well,
+        _ask_between_windows,
+        _judge_all,
     ),
     ClusterCheck(
         "windows-to-linux",
@@ -291,46 +419,54 @@ CHECKS: Final = (
         _NETWORK,
         "the overlay from Windows to Linux",
         _to_linux,
-        _all_well,
+        _judge_all,
     ),
     ClusterCheck(
         "linux-to-windows",
         "a pod of Linux reaches the pods of Windows",
         _NETWORK,
         "the overlay from Linux to Windows, or a firewall of Windows",
-        _from_linux,
-        _all_well,
+        _ask_from_linux,
+        _judge_all,
     ),
     ClusterCheck(
         "service-windows",
         "pods of Windows reach a Service with pods of Windows",
         _NETWORK,
         "kube-proxy on Windows",
-        _service_from_windows,
-        _all_well,
+        _ask_service_from_windows,
+        _judge_all,
     ),
     ClusterCheck(
         "service-of-linux",
         "pods of Windows reach a Service with a pod of Linux",
         _NETWORK,
         "kube-proxy on Windows",
-        _linux_service,
-        _all_well,
+        _ask_linux_service,
+        _judge_all,
     ),
     ClusterCheck(
         "service-from-linux",
         "a pod of Linux reaches a Service with pods of Windows",
         _NETWORK,
         "the way back from Windows",
-        _service_from_linux,
-        _all_well,
+        _ask_service_from_linux,
+        _judge_all,
+    ),
+    ClusterCheck(
+        "node-port",
+        "a Service of type NodePort answers at each Windows node",
+        "kubernetes.io, Service",
+        "kube-proxy on Windows, or a firewall of Windows or the network",
+        _ask_node_ports,
+        _judge_all,
     ),
     ClusterCheck(
         "load-balancer",
         "a Service of type LoadBalancer has an address, and answers there",
         "kubernetes.io, Service",
-        "Windows nodes are no targets of the load balancer",
-        _balanced,
+        "Windows nodes are not targets of the load balancer",
+        _ask_load_balancer,
         _is_balanced,
     ),
     ClusterCheck(
@@ -338,16 +474,16 @@ CHECKS: Final = (
         "pods of Windows reach a URL outside through the proxy",
         "docs/pods.md",
         "pods have no proxy, or it refuses them",
-        _through,
-        _proxied,
+        _ask_through_proxy,
+        _judge_proxied,
     ),
     ClusterCheck(
         "egress-direct",
         "pods of Windows reach a URL that NO_PROXY has, around the proxy",
         "docs/how-no-proxy-is-read.md",
-        "NO_PROXY lacks it, or there is no way but the proxy",
-        _around,
-        _direct,
+        "NO_PROXY lacks it, or the URL is reachable only by the proxy",
+        _ask_direct,
+        _judge_direct,
     ),
 )
 """In the order in which they are made."""

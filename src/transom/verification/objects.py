@@ -12,9 +12,12 @@ import msgspec
 LABEL: Final = "transom.dev/verify"
 """On each namespace of a verification: by it those are found that were left."""
 SEEN: Final = "transom.dev/verify-seen"
-"""Annotation of the namespace: counts up as long as somebody works in it."""
+"""Annotation of the namespace: counts up while a verification runs in it."""
 APP: Final = "transom.dev/verify-app"
-WEB, LINUX, BALANCED = "web", "linux", "web-public"
+WEB, LINUX, BALANCED, NODE_PORT, HOST, STORE = "web", "linux", "web-public", "web-node", "host", "store"
+SCRATCH, POD_INFO = r"C:\verify\scratch", r"C:\verify\pod"
+"""Where a Windows pod has an empty directory, and its own name as a file (`name`)."""
+USER: Final = "ContainerUser"
 PORT: Final = 8080
 SERVICE_PORT: Final = 80
 AGNHOST: Final = "/agnhost"
@@ -29,7 +32,7 @@ Microsoft's Nano Server image (mcr.microsoft.com/windows/nanoserver), under the 
 SOURCE: Final = "kubernetes/kubernetes test/images/agnhost/BASEIMAGE"
 
 
-class Variant(msgspec.Struct, frozen=True):
+class ImageVariant(msgspec.Struct, frozen=True):
     """Which of the list's images a build of Windows takes."""
 
     build: int
@@ -41,21 +44,21 @@ class Variant(msgspec.Struct, frozen=True):
 
 _STABLE: Final = "microsoft/hcsshim osversion, compatLTSCReleases: a later host runs images from ltsc2022 on"
 VARIANTS: Final = (
-    Variant(17763, "Windows Server 2019", "1809", SOURCE),
-    Variant(20348, "Windows Server 2022", "ltsc2022", SOURCE),
-    Variant(26100, "Windows Server 2025", "ltsc2022", _STABLE),
+    ImageVariant(17763, "Windows Server 2019", "1809", SOURCE),
+    ImageVariant(20348, "Windows Server 2022", "ltsc2022", SOURCE),
+    ImageVariant(26100, "Windows Server 2025", "ltsc2022", _STABLE),
 )
 
 
-def variant_of(version: str) -> Variant | None:
-    """The variant for a node's kernel version (`10.0.20348.2485`); None where the list has none for its build."""
+def find_variant(version: str) -> ImageVariant | None:
+    """Return the variant for a node's kernel version (`10.0.20348.2485`); None if the list has none for its build."""
     parts = version.split(".")
     build = int(parts[2]) if len(parts) > 2 and parts[2].isdecimal() and len(parts[2]) < 8 else 0
-    return next((one for one in VARIANTS if one.build == build), None)
+    return next((variant for variant in VARIANTS if variant.build == build), None)
 
 
-def mirrored(reference: str, mirror: str) -> str:
-    """The reference at another registry: `mirror` takes the place of its host, as a mirror of that registry has it."""
+def to_mirror(reference: str, mirror: str) -> str:
+    """Return the reference at another registry: `mirror` replaces its host, as a mirror of that registry has it."""
     return f"{mirror.rstrip('/')}/{reference.partition('/')[2]}"
 
 
@@ -67,6 +70,8 @@ class Node(msgspec.Struct, frozen=True):
     ready: bool
     version: str = ""
     schedulable: bool = True
+    address: str = ""
+    """By which other nodes reach it."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -80,47 +85,55 @@ class Wanted(msgspec.Struct, frozen=True):
     load_balancer: bool = False
     egress: str = ""
     direct: str = ""
+    node_port: bool = False
+    host_process: bool = False
 
 
-def namespace(wanted: Wanted) -> dict[str, Any]:
-    """The namespace, as it is created."""
-    levels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+def build_namespace(wanted: Wanted) -> dict[str, Any]:
+    """Build the namespace."""
+    level = "privileged" if wanted.host_process else "restricted"
+    levels = {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "warn")}
     labels = {**wanted.labels, **levels, LABEL: "cluster"}
     metadata = {"name": wanted.namespace, "labels": labels, "annotations": {SEEN: "0"}}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
-def objects(wanted: Wanted, nodes: tuple[Node, ...], place: str) -> Iterator[dict[str, Any]]:
+def iter_objects(wanted: Wanted, nodes: tuple[Node, ...], place: str) -> Iterator[dict[str, Any]]:
     """Services and pods, in the order in which they are made. `place` is their namespace.
 
     A pod names its node: the kubelet of each is asked, whatever the scheduler would say of it. A node that is not Ready gets
     none.
     """
-    yield _service(WEB, place, "ClusterIP")
-    yield _service(LINUX, place, "ClusterIP")
+    yield _build_service(WEB, place, "ClusterIP")
+    yield _build_service(LINUX, place, "ClusterIP")
     if wanted.load_balancer:
-        yield _service(BALANCED, place, "LoadBalancer", WEB)
-    for number, node in enumerate(one for one in nodes if one.os == "windows" and one.ready):
-        yield _pod(wanted, place, f"{WEB}-{number}", node, wanted.windows_image)
-    linux = linux_node(nodes)
+        yield _build_service(BALANCED, place, "LoadBalancer", WEB)
+    if wanted.node_port:
+        yield _build_service(NODE_PORT, place, "NodePort", WEB)
+    for number, node in enumerate(node for node in nodes if node.os == "windows" and node.ready):
+        yield _build_pod(wanted, place, f"{WEB}-{number}", node, wanted.windows_image)
+        if wanted.host_process:
+            yield _build_host_pod(place, f"{HOST}-{number}", node, wanted.windows_image)
+        yield _store_pod(wanted, place, f"{STORE}-{number}", node)
+    linux = select_linux_node(nodes)
     if linux is not None:
-        yield _pod(wanted, place, LINUX, linux, wanted.linux_image)
+        yield _build_pod(wanted, place, LINUX, linux, wanted.linux_image)
 
 
-def linux_node(nodes: tuple[Node, ...]) -> Node | None:
-    """The Linux node that the other end is on: a Ready one, rather one that takes pods."""
-    ready = [one for one in nodes if one.os == "linux" and one.ready]
-    return next((one for one in ready if one.schedulable), ready[0] if ready else None)
+def select_linux_node(nodes: tuple[Node, ...]) -> Node | None:
+    """Return the Linux node of the other end: a Ready one, preferably one that accepts pods."""
+    ready = [node for node in nodes if node.os == "linux" and node.ready]
+    return next((item for item in ready if item.schedulable), ready[0] if ready else None)
 
 
-def _service(name: str, place: str, kind: str, app: str = "") -> dict[str, Any]:
+def _build_service(name: str, place: str, kind: str, app: str = "") -> dict[str, Any]:
     ports = [{"name": "http", "port": SERVICE_PORT, "targetPort": PORT, "protocol": "TCP"}]
     metadata = {"name": name, "namespace": place, "labels": {LABEL: "cluster"}}
     spec = {"type": kind, "selector": {APP: app or name}, "ports": ports}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
-def _pod(wanted: Wanted, place: str, name: str, node: Node, image: str) -> dict[str, Any]:
+def _build_pod(wanted: Wanted, place: str, name: str, node: Node, image: str) -> dict[str, Any]:
     app = LINUX if node.os == "linux" else WEB
     container = {
         "name": "web",
@@ -141,18 +154,55 @@ def _pod(wanted: Wanted, place: str, name: str, node: Node, image: str) -> dict[
         "enableServiceLinks": False,
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 1,
-        "securityContext": _security(node.os),
+        "securityContext": _build_security_context(node.os),
         "containers": [container],
     }
     metadata = {"name": name, "namespace": place, "labels": {LABEL: "cluster", APP: app}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _security(os: str) -> dict[str, Any]:
-    """What Pod Security `restricted` asks of a pod of that system (kubernetes.io, "Pod Security Standards").
+def _store_pod(wanted: Wanted, place: str, name: str, node: Node) -> dict[str, Any]:
+    """Return a pod with volumes: one of its own, because a web server that waits for a volume would hide everything else."""
+    made = _build_pod(wanted, place, name, node, wanted.windows_image)
+    made["metadata"]["labels"][APP] = STORE
+    (container,) = made["spec"]["containers"]
+    container["volumeMounts"] = [{"name": "scratch", "mountPath": SCRATCH}, {"name": "pod", "mountPath": POD_INFO}]
+    item = {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}
+    made["spec"]["volumes"] = [{"name": "scratch", "emptyDir": {}}, {"name": "pod", "downwardAPI": {"items": [item]}}]
+    return made
+
+
+def _build_host_pod(place: str, name: str, node: Node, image: str) -> dict[str, Any]:
+    """Return a pod that runs on the Windows host itself, as kube-proxy and Calico's agent do.
+
+    Kubernetes: "Create a Windows HostProcess Pod".
+    """
+    container = {
+        "name": "host",
+        "image": image,
+        "command": ["cmd.exe", "/c", "ping -t localhost > NUL"],
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"}},
+    }
+    spec = {
+        "nodeName": node.name,
+        "os": {"name": "windows"},
+        "nodeSelector": {"kubernetes.io/os": "windows"},
+        "tolerations": [{"operator": "Exists"}],
+        "automountServiceAccountToken": False,
+        "hostNetwork": True,
+        "terminationGracePeriodSeconds": 1,
+        "securityContext": {"windowsOptions": {"hostProcess": True, "runAsUserName": "NT AUTHORITY\\Local service"}},
+        "containers": [container],
+    }
+    metadata = {"name": name, "namespace": place, "labels": {LABEL: "cluster", APP: HOST}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _build_security_context(os: str) -> dict[str, Any]:
+    """Build what Pod Security `restricted` requires of a pod of that system (kubernetes.io, "Pod Security Standards").
 
     The Windows image's own user is ContainerAdministrator (test/images/busybox/Dockerfile_windows), the Linux image's root.
     """
     if os == "windows":
-        return {"runAsNonRoot": True, "windowsOptions": {"runAsUserName": "ContainerUser"}}
+        return {"runAsNonRoot": True, "windowsOptions": {"runAsUserName": USER}}
     return {"runAsNonRoot": True, "runAsUser": _NOBODY, "seccompProfile": {"type": "RuntimeDefault"}}

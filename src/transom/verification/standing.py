@@ -1,8 +1,8 @@
-"""How a cluster stands once the objects of a verification are there; what it can be asked then, and the answers."""
+"""The state of a cluster with the objects of a verification, the questions to it, and the answers."""
 
 import msgspec
 
-from transom.verification.objects import Node
+from transom.verification.objects import HOST, STORE, Node
 
 
 class StandingPod(msgspec.Struct, frozen=True):
@@ -15,6 +15,13 @@ class StandingPod(msgspec.Struct, frozen=True):
     ready: bool = False
     image_id: str = ""
     waiting: str = ""
+    app: str = ""
+    """What it is for: a HostProcess pod is `host`, one with volumes `store`, others are web servers."""
+
+    @property
+    def serves(self) -> bool:
+        """Whether it is a web server."""
+        return self.app not in (HOST, STORE)
 
     @property
     def runs(self) -> bool:
@@ -28,6 +35,7 @@ class StandingService(msgspec.Struct, frozen=True):
     name: str
     address: str = ""
     public: str = ""
+    node_port: int = 0
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -39,28 +47,34 @@ class Standing(msgspec.Struct, frozen=True):
     load_balancer: bool = False
     egress: str = ""
     direct: str = ""
+    node_port: bool = False
+    host_process: bool = False
 
     @property
     def windows(self) -> tuple[StandingPod, ...]:
-        """The pods of Windows nodes."""
-        return tuple(one for one in self.pods if one.os == "windows")
+        """The web servers of Windows nodes."""
+        return tuple(pod for pod in self.pods if pod.os == "windows" and pod.serves)
+
+    def list_pods(self, app: str) -> tuple[StandingPod, ...]:
+        """Return the pods of that kind."""
+        return tuple(pod for pod in self.pods if pod.app == app)
 
     @property
     def linux(self) -> tuple[StandingPod, ...]:
         """The pod of a Linux node, if there is one."""
-        return tuple(one for one in self.pods if one.os == "linux")
+        return tuple(pod for pod in self.pods if pod.os == "linux")
 
-    def running(self, os: str) -> tuple[StandingPod, ...]:
-        """The pods of this system that can be asked."""
-        return tuple(one for one in self.pods if one.os == os and one.runs)
+    def list_running(self, os: str) -> tuple[StandingPod, ...]:
+        """Return the pods of this operating system that can run questions."""
+        return tuple(pod for pod in self.pods if pod.os == os and pod.runs and pod.serves)
 
-    def service(self, name: str) -> StandingService:
-        """The Service of that name; without an address where there is none."""
-        return next((one for one in self.services if one.name == name), StandingService(name))
+    def get_service(self, name: str) -> StandingService:
+        """Return the Service of that name; without an address if it does not exist."""
+        return next((item for item in self.services if item.name == name), StandingService(name))
 
 
 class Log(msgspec.Struct, frozen=True):
-    """The log of a pod is asked for."""
+    """The log of a pod is required."""
 
     pod: str
     what: str

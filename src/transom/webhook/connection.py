@@ -1,13 +1,11 @@
 """A connection of the admission server: aiohttp's own, which answers a review that is all there without a task for it.
 
 A task, a request and a response as objects are a third of what a review costs. aiohttp reads the request either way; whatever
-is no review as API servers send them goes aiohttp's usual way.
+does not look like a review from an API server goes aiohttp's usual way.
 """
 
-import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
@@ -18,15 +16,14 @@ from aiohttp.http import SERVER_SOFTWARE, HttpVersion11
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
 
-SILENCE_SECONDS: Final = 10.0
-"""For the TLS handshake, from there for the headers of the first request, and for those of each other from their first byte."""
+from transom.http_server.connection import BoundedConnection, ConnectionEvents
+
 REST_SECONDS: Final = 0.2
 """For the rest of a body: API servers send 4 kB, headers included, and what is left right after (Go, net/http, Transport)."""
 MAX_WHOLE: Final = 48 << 10
 """Bytes of a body that is waited for here: fewer than aiohttp takes before it wants them read (64 kB, and twice that)."""
-_TOO_LATE: Final = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _INSIDES: Final = frozenset({"_messages", "_next_keepalive_close_time", "_parser", "_waiter"})
-"""What aiohttp does not publish, and is used here where it is there."""
+"""Private parts of aiohttp, which are used here if they exist."""
 
 Message = tuple[RawRequestMessage, StreamReader]
 Answer = Callable[[bytes, str, float], tuple[int, bytes]]
@@ -35,88 +32,70 @@ Takes = Callable[[str, str], bool]
 """Whether a method and a path are those of a review."""
 
 
-class AdmissionConnection(web.RequestHandler):
-    """A connection that has to say something soon, and what it begins to say to its end.
+class AdmissionConnection(BoundedConnection):
+    """A connection on which `answer` is asked at once for each request that `takes` is true of."""
 
-    `answer` is asked at once for each request that `takes` is true of.
-    """
+    __slots__ = ("_answer", "_answered", "_began", "_begun", "_takes")
 
-    __slots__ = ("_answer", "_answered", "_answering", "_began", "_begun", "_patience", "_takes")
-
-    def __init__(self, manager: web.Server, answer: Answer, takes: Takes, **more: Any) -> None:
-        super().__init__(manager, loop=asyncio.get_running_loop(), **more)
+    def __init__(self, manager: web.Server, events: ConnectionEvents, answer: Answer, takes: Takes, **more: Any) -> None:
+        super().__init__(manager, events, **more)
         self._answer = answer
         self._takes = takes
-        self._answered = self._answering = False
+        self._answered = False
         self._begun: Message | None = None
         self._began = 0.0
-        self._patience: asyncio.TimerHandle | None = None
         if all(hasattr(self, name) for name in _INSIDES) and hasattr(self._parser, "message_consumed"):
             self._parser: Any = _Parser(self._parser, self)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody is there."""
-        super().connection_made(transport)
-        self._wait(SILENCE_SECONDS, self._hurry)
-
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Nobody is there any more."""
-        self._calm()
+        """Forget the request that was begun."""
         self._begun = None
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Something was said."""
-        if not data:
-            # said by aiohttp: it reads on
-            super().data_received(data)
-            return
-        self._answered = False
+        """Read on; a review that is all there has its answer afterwards."""
+        if data:
+            # without any, aiohttp reads on in what it has, which may be while a review is answered
+            self._answered = False
         super().data_received(data)
-        # what comes while a request is answered is its body
-        if not (self._answered or self._answering) and self._patience is None:
-            self._wait(SILENCE_SECONDS, self._hurry)
+        if self._answered:
+            self.clear_deadline()
 
-    @contextmanager
-    def answering(self) -> Iterator[None]:
-        """Its headers are there, and nothing else is waited for until it has its answer."""
-        self._calm()
-        self._answering = True
-        try:
-            yield
-        finally:
-            self._answering = False
+    def is_waiting(self) -> bool:
+        """Return True if no request is pending, nor the first part of a review."""
+        return self._begun is None and not self._answered and super().is_waiting()
 
-    def sifted(self, messages: Sequence[Message]) -> Sequence[Message]:
+    def answer_reviews(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Those of the requests that go aiohttp's way."""
-        if self._begun is not None or len(messages) != 1 or not self._at_once(messages[0][0]):
+        if self._begun is not None or len(messages) != 1 or not self._can_answer_at_once(messages[0][0]):
             return messages
         self._begun, self._began = messages[0], time.perf_counter()
         self.complete()
         if self._begun is not None:
-            self._calm()
-            self._wait(REST_SECONDS, self._hand_over)
+            self.clear_deadline()
+            self.set_deadline(REST_SECONDS, self._hand_over)
         return ()
 
     def complete(self) -> None:
-        """Answer the request that was begun, if all of it is there."""
+        """Answer the pending request, if it is complete."""
         if self._begun is None or not self._begun[1].is_eof():
             return
         (message, payload), self._begun = self._begun, None
-        self._calm()
+        self.clear_deadline()
+        self._events.receive_request()
         self._answered = True
         self._parser.message_consumed()
-        status, content = self._answer(payload.read_nowait(-1), _path(message), self._began)
+        status, content = self._answer(payload.read_nowait(-1), _get_path(message), self._began)
         if self.transport is None:
             return
-        self.transport.write(_head(status, len(content), int(time.time())) + content)
+        self.transport.write(_build_head(status, len(content), int(time.time())) + content)
         if status == HTTPStatus.OK:
             self._next_keepalive_close_time = self._loop.time() + self.keepalive_timeout
         else:
             self.force_close()
 
-    def _at_once(self, message: RawRequestMessage) -> bool:
-        """Whether nothing else is under way, and a short body follows."""
+    def _can_answer_at_once(self, message: RawRequestMessage) -> bool:
+        """Return True if no other request is in progress and a short body follows."""
         if self._waiter is None or self._messages or self.writing_paused:
             return False
         length = message.headers.get(hdrs.CONTENT_LENGTH, "")
@@ -125,28 +104,15 @@ class AdmissionConnection(web.RequestHandler):
             (len(length) < 6 and length.isdecimal() and int(length) <= MAX_WHOLE)
             and message.version == HttpVersion11
             and not (message.should_close or message.upgrade or message.compression)
-            and self._takes(message.method, _path(message))
+            and self._takes(message.method, _get_path(message))
         )
 
     def _hand_over(self) -> None:
-        """The rest takes long: who waits for it is aiohttp."""
-        self._patience = None
+        """Leave the rest to aiohttp because it takes long."""
+        self.clear_deadline()
         if self._begun is not None:
             self._parser.left, self._begun = (self._begun,), None
             self.data_received(b"")
-
-    def _wait(self, seconds: float, then: Callable[[], None]) -> None:
-        self._patience = self._loop.call_later(seconds, then)
-
-    def _calm(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-
-    def _hurry(self) -> None:
-        if self.transport is not None:
-            self.transport.write(_TOO_LATE)
-            self.force_close()
 
 
 class _Parser:
@@ -164,7 +130,7 @@ class _Parser:
         return getattr(self._parser, name)
 
     def feed_data(self, data: bytes) -> tuple[Sequence[Message], bool, bytes]:
-        """The requests that are left, whether another protocol follows, and what there is of it."""
+        """Return the remaining requests, whether another protocol follows, and its bytes."""
         try:
             messages, upgraded, tail = self._feed(data)
         finally:
@@ -173,21 +139,21 @@ class _Parser:
         if self.left:
             messages, self.left = (*self.left, *messages), ()
             return messages, upgraded, tail
-        return self._connection.sifted(messages) if messages else messages, upgraded, tail
+        return self._connection.answer_reviews(messages) if messages else messages, upgraded, tail
 
 
-def _path(message: RawRequestMessage) -> str:
+def _get_path(message: RawRequestMessage) -> str:
     """Without the query: API servers tell the timeout there."""
     return message.path.partition("?")[0]
 
 
-def _head(status: int, length: int, now: int) -> bytes:
-    """The head of an answer, with the headers that aiohttp gives."""
-    return b"%bContent-Length: %d\r\n\r\n" % (_fixed(status, now), length)
+def _build_head(status: int, length: int, now: int) -> bytes:
+    """Build the head of an answer, with aiohttp's headers."""
+    return b"%bContent-Length: %d\r\n\r\n" % (_build_fixed_head(status, now), length)
 
 
 @lru_cache(maxsize=4)
-def _fixed(status: int, now: int) -> bytes:
+def _build_fixed_head(status: int, now: int) -> bytes:
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         "Content-Type: application/json",

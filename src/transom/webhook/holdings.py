@@ -19,7 +19,7 @@ EXPIRES: Final = "expires"
 
 
 class Lives(msgspec.Struct, frozen=True):
-    """How long things live. A certificate is made anew when less than `renew` of its life is left."""
+    """The lifetimes. A certificate is renewed when less than `renew` of its life is left."""
 
     authority: timedelta = timedelta(days=3650)
     serving: timedelta = timedelta(days=365)
@@ -32,7 +32,7 @@ LIVES: Final = Lives()
 
 
 class Holdings(msgspec.Struct, frozen=True):
-    """What the Secret holds. Texts are PEM. The key of an authority that is somebody else's is not there: it is empty."""
+    """The contents of the Secret as PEM. The key of an external authority is empty."""
 
     authorities: str
     authority_key: Secret
@@ -40,7 +40,7 @@ class Holdings(msgspec.Struct, frozen=True):
     key: Secret
     hash_key: Secret
 
-    def data(self) -> dict[str, Secret]:
+    def to_data(self) -> dict[str, Secret]:
         """As the data of a Secret."""
         return {
             AUTHORITY: Secret(self.authorities),
@@ -51,8 +51,8 @@ class Holdings(msgspec.Struct, frozen=True):
         }
 
 
-def held_in(data: Mapping[str, Secret]) -> Holdings | None:
-    """What a Secret's data hold; None where a part is missing that is needed to serve."""
+def parse_data(data: Mapping[str, Secret]) -> Holdings | None:
+    """Return the contents of a Secret's data; None if a part that is required to serve is missing."""
     if not all(data.get(name) for name in (AUTHORITY, CERTIFICATE, KEY, HASH_KEY)):
         return None
     authority_key = data.get(AUTHORITY_KEY) or Secret("")
@@ -60,15 +60,15 @@ def held_in(data: Mapping[str, Secret]) -> Holdings | None:
 
 
 class Issued(msgspec.Struct, frozen=True):
-    """A certificate that somebody else issues and renews, as cert-manager does; it may be a chain. Texts are PEM."""
+    """A certificate of an external issuer such as cert-manager; it may be a chain. Texts are PEM."""
 
     authorities: str
     certificate: str
     key: Secret
 
 
-def issued_in(data: Mapping[str, Secret]) -> Issued | None:
-    """What the Secret of a Certificate holds (cert-manager.io, docs/usage/certificate); None where a part is missing."""
+def parse_issued(data: Mapping[str, Secret]) -> Issued | None:
+    """Parse the Secret of a Certificate (cert-manager.io, docs/usage/certificate); None if a part is missing."""
     if not all(data.get(name) for name in (AUTHORITY, CERTIFICATE, KEY)):
         return None
     return Issued(data[AUTHORITY].reveal(), data[CERTIFICATE].reveal(), data[KEY])

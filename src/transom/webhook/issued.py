@@ -1,4 +1,4 @@
-"""A certificate that somebody else issues and renews: what the Secret of the replicas has to hold of it, and when.
+"""A certificate that another program issues and renews: the required content of the replicas' Secret, and when.
 
 Where its authority is another one, it is trusted for `overlap` before what it signed is shown, as in a rotation of our own.
 """
@@ -19,33 +19,35 @@ class IssuedUnfit(Exception):
     """What was issued cannot be served; the message says why, and has no key."""
 
 
-def next_issued(
+def compute_next_issued(
     current: Holdings | None, issued: Issued, hosts: Iterable[str], now: datetime, trusted: str | None, lives: Lives
 ) -> Holdings:
-    """What the Secret has to hold now. `trusted` is the registration's `caBundle`, None where there is no registration.
+    """Compute the required content of the Secret.
+
+    `trusted` is the registration's `caBundle`, None if no registration exists.
 
     Raises:
-        IssuedUnfit: the certificate has ended, is for other names, or does not fit its key.
+        IssuedUnfit: the certificate has ended, is for other names, or does not match its key.
     """
-    serving = _checked(issued, tuple(hosts), now)
+    serving = _check_issued(issued, tuple(hosts), now)
     if current is None:
         key = Secret(secrets.token_hex(32))
         return Holdings(issued.authorities, Secret(""), issued.certificate, issued.key, key)
-    known = _distinct(issued.authorities, current.authorities)
+    known = _join_distinct(issued.authorities, current.authorities)
     if current.certificate == issued.certificate:
         # replicas and API servers have seen it for long: the authority before it goes
         settled = now - serving.not_valid_before_utc >= 2 * lives.overlap
         return msgspec.structs.replace(current, authorities=issued.authorities) if settled else current
     shown = x509.load_pem_x509_certificate(current.certificate.encode())
-    heard = trusted is None or all(pem in trusted for pem in _pems(issued.authorities))
+    heard = trusted is None or all(pem in trusted for pem in _split_pems(issued.authorities))
     waited = now - serving.not_valid_before_utc >= lives.overlap
-    same = set(_pems(issued.authorities)) == set(_pems(current.authorities))
+    same = set(_split_pems(issued.authorities)) == set(_split_pems(current.authorities))
     if same or (heard and waited) or shown.not_valid_after_utc <= now:
         return Holdings(known, Secret(""), issued.certificate, issued.key, current.hash_key)
     return msgspec.structs.replace(current, authorities=known)
 
 
-def seconds_to_next_issued(current: Holdings, issued: Issued, now: datetime, lives: Lives) -> float:
+def compute_seconds_to_next_issued(current: Holdings, issued: Issued, now: datetime, lives: Lives) -> float:
     """When to look again: at the next step, or in an hour. A renewal is heard of."""
     if current.certificate == issued.certificate and current.authorities == issued.authorities:
         return 3600.0
@@ -54,28 +56,31 @@ def seconds_to_next_issued(current: Holdings, issued: Issued, now: datetime, liv
     return min(3600.0, max(1.0, (made + steps * lives.overlap - now).total_seconds()))
 
 
-def _checked(issued: Issued, hosts: tuple[str, ...], now: datetime) -> x509.Certificate:
+def _check_issued(issued: Issued, hosts: tuple[str, ...], now: datetime) -> x509.Certificate:
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     try:
         serving = x509.load_pem_x509_certificate(issued.certificate.encode())
-        _pems(issued.authorities)
+        _split_pems(issued.authorities)
         private = load_pem_private_key(issued.key.reveal().encode(), None)
         fits = private.public_key().public_bytes(*form) == serving.public_key().public_bytes(*form)
         named = serving.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, TypeError, x509.ExtensionNotFound):
         raise IssuedUnfit("it cannot be read") from None
     if not fits:
-        raise IssuedUnfit("it does not fit its key")
+        raise IssuedUnfit("it does not match its key")
     if serving.not_valid_after_utc <= now:
         raise IssuedUnfit(f"it ended at {serving.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}")
-    if missing := [host for host in hosts if host not in {str(one.value) for one in named}]:
+    if missing := [host for host in hosts if host not in {str(item.value) for item in named}]:
         raise IssuedUnfit(f"it is not for {', '.join(missing)}")
     return serving
 
 
-def _pems(text: str) -> list[str]:
-    return [one.public_bytes(Encoding.PEM).decode() for one in x509.load_pem_x509_certificates(text.encode())]
+def _split_pems(text: str) -> list[str]:
+    return [
+        pem_x509_certificate.public_bytes(Encoding.PEM).decode()
+        for pem_x509_certificate in x509.load_pem_x509_certificates(text.encode())
+    ]
 
 
-def _distinct(*texts: str) -> str:
-    return "".join(dict.fromkeys(pem for text in texts for pem in _pems(text)))
+def _join_distinct(*texts: str) -> str:
+    return "".join(dict.fromkeys(pem for text in texts for pem in _split_pems(text)))

@@ -10,17 +10,17 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from transom.kube import ApiError, NotFound, StatusError
 from transom.kube.apply import apply
 from transom.kube.backoff import set_within
 from transom.kube.client import Client
-from transom.kube.lease import TERMS, Holding, LeaseElection, Terms
-from transom.kube.objects import Metadata, Whole
+from transom.kube.errors import ApiError, NotFound, StatusError
+from transom.kube.lease import TERMS, LeaseElection, LeaseTerm, Terms
+from transom.kube.objects import Metadata, UnstructuredObject
 from transom.kube.resources import REGISTRATIONS, SECRETS, Resource
 from transom.pods.environment import PodEgress
-from transom.pods.registration import NAME, Called, FailurePolicy, registration
+from transom.pods.registration import NAME, TIMEOUT, Called, FailurePolicy, build_registration
 from transom.proxy.secret import Secret
-from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Issued, Lives, held_in
+from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Issued, Lives, parse_data
 from transom.webhook.renewal import RenewalFailed, Renewed, renew
 
 _log: Final = structlog.get_logger("transom.webhook")
@@ -33,19 +33,19 @@ _AGAIN: Final = 5.0
 _LABELS: Final = {"app.kubernetes.io/name": "transom", "app.kubernetes.io/component": "webhook"}
 
 
-def shared_data(value: Mapping[str, Any]) -> dict[str, Secret]:
-    """The data of a Secret as texts; what is none is left out."""
-    found = {}
+def read_shared_data(value: Mapping[str, Any]) -> dict[str, Secret]:
+    """Return the data of a Secret as strings, without values that are not strings."""
+    values = {}
     for name, encoded in (value.get("data") or {}).items():
         try:
-            found[name] = Secret(base64.b64decode(encoded, validate=True).decode())
+            values[name] = Secret(base64.b64decode(encoded, validate=True).decode())
         except (binascii.Error, UnicodeDecodeError):
             continue
-    return found
+    return values
 
 
-def shared_egress(data: Mapping[str, Secret]) -> PodEgress | None:
-    """The last valid settings as they were left in the Secret; None where there are none that can be read."""
+def parse_shared_egress(data: Mapping[str, Secret]) -> PodEgress | None:
+    """Return the last valid settings in the Secret; None if there are none that can be parsed."""
     if EGRESS not in data:
         return None
     try:
@@ -69,12 +69,14 @@ class SharedSecretKeeper:
         issued: Callable[[], Issued | None] | None = None,
         terms: Terms = TERMS,
         lives: Lives = LIVES,
+        timeout: int = TIMEOUT,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
         self._namespace = namespace
         self._called = called
         self._failure_policy: FailurePolicy = failure_policy
+        self._timeout = timeout
         self._egress = egress
         self._issued = issued
         self._lives = lives
@@ -94,8 +96,8 @@ class SharedSecretKeeper:
         """Wait for the lease, and keep while it is held, until cancelled."""
         await self.election.run(self._serve_term)
 
-    async def _serve_term(self, holding: Holding) -> None:
-        client = self._client.guarded(holding.remaining)
+    async def _serve_term(self, holding: LeaseTerm) -> None:
+        client = self._client.with_permit(holding.get_remaining)
         while True:
             self._wake.clear()
             try:
@@ -108,35 +110,35 @@ class SharedSecretKeeper:
 
     async def _keep(self, client: Client) -> float:
         """Bring Secret and registration up to date; the seconds until the next look. Raises ApiError."""
-        registered = await _found(client, REGISTRATIONS, NAME)
-        secret = await _found(client, SECRETS, WEBHOOK, self._namespace)
-        data = shared_data(secret.value) if secret else {}
+        registered = await _read_if_exists(client, REGISTRATIONS, NAME)
+        secret = await _read_if_exists(client, SECRETS, WEBHOOK, self._namespace)
+        data = read_shared_data(secret.value) if secret else {}
         egress = self._egress()
-        renewed = await self._certificates(data, _trusted(registered))
+        renewed = await self._compute_certificates(data, _get_trusted_authorities(registered))
         await self._share(client, data, renewed, egress)
         if egress is not None:
             await self._register(client, renewed.holdings, egress, registered)
         return renewed.seconds
 
-    async def _certificates(self, data: Mapping[str, Secret], trusted: str | None) -> Renewed:
-        """What has to be in the Secret; nothing is computed while the last answer holds. Raises RenewalFailed."""
+    async def _compute_certificates(self, data: Mapping[str, Secret], trusted: str | None) -> Renewed:
+        """Return the desired contents; nothing is computed while the last result is valid. Raises RenewalFailed."""
         now = self._now()
         issued = self._issued() if self._issued else None
         if self._issued and issued is None:
-            raise RenewalFailed("there is no Secret with tls.crt, tls.key and ca.crt of the certificate that is to be issued")
+            raise RenewalFailed("no Secret with tls.crt, tls.key and ca.crt of the requested certificate exists")
         if self._renewed is not None:
-            asked, until, renewed = self._renewed
-            if asked == (held_in(data), trusted, issued) and now < until:
+            question, until, renewed = self._renewed
+            if question == (parse_data(data), trusted, issued) and now < until:
                 return msgspec.structs.replace(renewed, seconds=(until - now).total_seconds())
-        renewed = await renew(data, self._current, tuple(self._hosts()), now, trusted, self._lives, issued)
-        if held_in(data) != renewed.holdings:
+        renewed = await renew(data, self._current, tuple(self._list_hosts()), now, trusted, self._lives, issued)
+        if parse_data(data) != renewed.holdings:
             _log.info("certificates made", expires=renewed.expires.isoformat())
         self._current = renewed.holdings
         self._renewed = ((renewed.holdings, trusted, issued), now + timedelta(seconds=renewed.seconds), renewed)
         return renewed
 
     async def _share(self, client: Client, data: Mapping[str, Secret], renewed: Renewed, egress: PodEgress | None) -> None:
-        wanted = {**renewed.holdings.data(), EXPIRES: Secret(renewed.expires.isoformat())}
+        wanted = {**renewed.holdings.to_data(), EXPIRES: Secret(renewed.expires.isoformat())}
         if egress is not None:
             wanted[EGRESS] = Secret(msgspec.json.encode(egress).decode())
         elif EGRESS in data:
@@ -148,11 +150,11 @@ class SharedSecretKeeper:
             "kind": "Secret",
             "metadata": {"name": WEBHOOK, "namespace": self._namespace, "labels": _LABELS},
             "type": "Opaque",
-            "data": {name: base64.b64encode(one.reveal().encode()).decode() for name, one in wanted.items()},
+            "data": {name: base64.b64encode(item.reveal().encode()).decode() for name, item in wanted.items()},
         }
-        await client.server_side_apply(SECRETS, value, WEBHOOK, self._namespace)
+        await client.apply(SECRETS, value, WEBHOOK, self._namespace)
 
-    async def _register(self, client: Client, made: Holdings, egress: PodEgress, live: Whole | None) -> None:
+    async def _register(self, client: Client, made: Holdings, egress: PodEgress, live: UnstructuredObject | None) -> None:
         try:
             role = await client.get(_CLUSTER_ROLES, WEBHOOK)
         except NotFound:
@@ -163,7 +165,7 @@ class SharedSecretKeeper:
             role = None
         if role is None or role.metadata.deletion_timestamp is not None or not role.metadata.uid:
             # with it the install was deleted: pods have to start without anybody's word
-            _log.warning("nothing is registered: there is no ClusterRole that would own it", role=WEBHOOK)
+            _log.warning("nothing is registered: the ClusterRole that would own it does not exist", role=WEBHOOK)
             self.registered = False
             return
         owner = {
@@ -172,38 +174,40 @@ class SharedSecretKeeper:
             "name": WEBHOOK,
             "uid": role.metadata.uid,
         }
-        desired = registration(egress, self._called, made.authorities, self._failure_policy, owner)
+        desired = build_registration(egress, self._called, made.authorities, self._failure_policy, owner, self._timeout)
         written = await apply(client, REGISTRATIONS, desired, live=live.value if live else None)
         if written:
             _log.info("registered", entries=len(desired["webhooks"]), failure_policy=self._failure_policy)
         self.registered = True
 
-    def _hosts(self) -> Iterable[str]:
-        """What the server is called by."""
+    def _list_hosts(self) -> Iterable[str]:
+        """Return the names and addresses of the server."""
         yield f"{WEBHOOK}.{self._namespace}.svc"
         if self._called.url is not None:
-            yield _host(self._called.url)
+            yield _parse_host(self._called.url)
 
 
-def _host(url: str) -> str:
-    """The host of `https://HOST:PORT`, an IPv6 address without its brackets."""
+def _parse_host(url: str) -> str:
+    """Return the host of `https://HOST:PORT`, an IPv6 address without its brackets."""
     authority = url.partition("://")[2].partition("/")[0]
     if authority.startswith("["):
         return authority[1:].partition("]")[0]
     return authority.partition(":")[0]
 
 
-async def _found(client: Client, resource: Resource[Whole], name: str, namespace: str | None = None) -> Whole | None:
+async def _read_if_exists(
+    client: Client, resource: Resource[UnstructuredObject], name: str, namespace: str | None = None
+) -> UnstructuredObject | None:
     try:
         return await client.get(resource, name, namespace)
     except NotFound:
         return None
 
 
-def _trusted(registered: Whole | None) -> str | None:
-    """The authorities that the API server trusts; None where nothing is registered."""
+def _get_trusted_authorities(registered: UnstructuredObject | None) -> str | None:
+    """Return the authorities that the API server trusts; None without a registration."""
     entries = (registered.value.get("webhooks") or ()) if registered else ()
-    bundles = [(one.get("clientConfig") or {}).get("caBundle") or "" for one in entries]
+    bundles = [(entry.get("clientConfig") or {}).get("caBundle") or "" for entry in entries]
     if not bundles:
         return None
     texts = [base64.b64decode(bundle).decode(errors="replace") for bundle in bundles]

@@ -6,9 +6,11 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.exposition import generate_latest
 
-from transom.monitoring import LATENCY, PODS, REVIEWS, SERVING_EXPIRY, SETTINGS_KNOWN
+from transom.http_server.process_metrics import add_process_metrics
+from transom.monitoring.metric_definitions import CONNECTIONS_DROPPED, LATENCY, PODS, REVIEWS, SERVING_EXPIRY, SETTINGS_KNOWN
 from transom.pods.decision import WITHHELD
 from transom.pods.patch import Patch
+from transom.webhook.review import TOO_LARGE
 
 
 class WebhookMetrics:
@@ -18,12 +20,15 @@ class WebhookMetrics:
         # when a series was made is a second one for each, which nobody asks for
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
+        add_process_metrics(self.registry)
         self._requests = Counter(REVIEWS.name, REVIEWS.help, REVIEWS.labels, registry=self.registry)
         self._ok = self._requests.labels("200")
         self._latency = Histogram(LATENCY.name, LATENCY.help, buckets=LATENCY.buckets, registry=self.registry)
         pods = Counter(PODS.name, PODS.help, PODS.labels, registry=self.registry)
-        results = ("patched", "untouched", "withheld", "unknown")
-        self._patched, self._untouched, self._withheld, self._unknown = map(pods.labels, results)
+        results = ("patched", "untouched", "withheld", "too_large", "unknown")
+        self._patched, self._untouched, self._withheld, self._too_large, self._unknown = map(pods.labels, results)
+        dropped = CONNECTIONS_DROPPED
+        self._dropped = Counter(dropped.name, dropped.help, dropped.labels, registry=self.registry)
         self._expiry = Gauge(SERVING_EXPIRY.name, SERVING_EXPIRY.help, registry=self.registry)
         self._known = Gauge(SETTINGS_KNOWN.name, SETTINGS_KNOWN.help, registry=self.registry)
 
@@ -42,9 +47,14 @@ class WebhookMetrics:
         elif made.operations:
             self._patched.inc()
         else:
-            (self._withheld if made.proxy == WITHHELD else self._untouched).inc()
+            counters = {WITHHELD: self._withheld, **dict.fromkeys(TOO_LARGE, self._too_large)}
+            counters.get(made.proxy or "", self._untouched).inc()
 
-    def expires(self, when: datetime) -> None:
+    def count_dropped(self) -> None:
+        """Count a connection that ended for another one."""
+        self._dropped.inc()
+
+    def set_expiry(self, when: datetime) -> None:
         """Note the end of the certificate that is shown."""
         self._expiry.set(when.timestamp())
 
@@ -52,6 +62,6 @@ class WebhookMetrics:
         """Ask at each scrape whether the settings are known."""
         self._known.set_function(lambda: float(known()))
 
-    def text(self) -> bytes:
+    def render(self) -> bytes:
         """All of them in the exposition format 0.0.4."""
         return generate_latest(self.registry)

@@ -12,7 +12,7 @@ from datetime import datetime
 import msgspec
 
 from transom.proxy.secret import Secret
-from transom.webhook.holdings import AUTHORITY, CERTIFICATE, KEY, Holdings, Issued, Lives, held_in, issued_in
+from transom.webhook.holdings import AUTHORITY, CERTIFICATE, KEY, Holdings, Issued, Lives, parse_data, parse_issued
 
 
 class RenewalFailed(Exception):
@@ -20,9 +20,9 @@ class RenewalFailed(Exception):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What `next_holdings` is asked: the Secret's data, or what was last known where they are damaged.
+    """The input of `compute_next_holdings`: the Secret's data, or what was last known where they are damaged.
 
-    `issued` is the data of a Certificate's Secret, where somebody else issues what is served.
+    `issued` is the data of a Certificate's Secret, if another program issues the served certificate.
     """
 
     data: dict[str, str]
@@ -61,8 +61,10 @@ async def renew(
     lives: Lives,
     issued: Issued | None = None,
 ) -> Renewed:
-    """What the Secret has to hold now. Raises RenewalFailed."""
-    order = Order(_revealed(data), _revealed(known.data()) if known else {}, hosts, now, trusted, lives, _issued(issued))
+    """Compute the required content of the Secret. Raises RenewalFailed."""
+    order = Order(
+        _reveal_data(data), _reveal_data(known.to_data()) if known else {}, hosts, now, trusted, lives, _reveal_issued(issued)
+    )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", __name__, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
@@ -77,53 +79,55 @@ async def renew(
         raise RenewalFailed(f"the process that makes certificates ended with {process.returncode}") from None
     if outcome.unfit:
         raise RenewalFailed(f"the certificate that was issued cannot be served: {outcome.unfit}")
-    current = held_in({name: Secret(text) for name, text in outcome.data.items()})
+    current = parse_data({name: Secret(text) for name, text in outcome.data.items()})
     if current is None:
         raise RenewalFailed("the process that makes certificates made too few")
     return Renewed(current, outcome.expires, outcome.seconds)
 
 
-def _revealed(data: Mapping[str, Secret]) -> dict[str, str]:
-    return {name: one.reveal() for name, one in data.items()}
+def _reveal_data(data: Mapping[str, Secret]) -> dict[str, str]:
+    return {name: item.reveal() for name, item in data.items()}
 
 
-def _issued(issued: Issued | None) -> dict[str, str]:
+def _reveal_issued(issued: Issued | None) -> dict[str, str]:
     return {AUTHORITY: issued.authorities, CERTIFICATE: issued.certificate, KEY: issued.key.reveal()} if issued else {}
 
 
-def carry_out(order: Order) -> RenewalResult:
-    """The work of the process."""
-    from transom.webhook.certificates import expiry, holdings, next_holdings, seconds_to_next
+def run_order(order: Order) -> RenewalResult:
+    """Run an order in the process."""
+    from transom.webhook.certificates import compute_next_holdings, compute_seconds_to_next, get_expiry, parse_holdings
 
-    if issued := issued_in(_secrets(order.issued)):
-        return _carry_out_issued(order, issued)
-    current = next((found for data in (order.data, order.known) if (found := holdings(_secrets(data)))), None)
-    made = next_holdings(current, order.hosts, order.now, order.trusted, order.lives)
-    return RenewalResult(_revealed(made.data()), expiry(made), seconds_to_next(made, order.now, order.lives))
+    if issued := parse_issued(_seal_data(order.issued)):
+        return _run_issued_order(order, issued)
+    current = next((parsed for data in (order.data, order.known) if (parsed := parse_holdings(_seal_data(data)))), None)
+    made = compute_next_holdings(current, order.hosts, order.now, order.trusted, order.lives)
+    return RenewalResult(_reveal_data(made.to_data()), get_expiry(made), compute_seconds_to_next(made, order.now, order.lives))
 
 
-def _carry_out_issued(order: Order, issued: Issued) -> RenewalResult:
-    from transom.webhook.certificates import expiry, readable
-    from transom.webhook.issued import IssuedUnfit, next_issued, seconds_to_next_issued
+def _run_issued_order(order: Order, issued: Issued) -> RenewalResult:
+    from transom.webhook.certificates import get_expiry, parse_readable
+    from transom.webhook.issued import IssuedUnfit, compute_next_issued, compute_seconds_to_next_issued
 
-    current = next((found for data in (order.data, order.known) if (found := readable(_secrets(data)))), None)
+    current = next((parsed for data in (order.data, order.known) if (parsed := parse_readable(_seal_data(data)))), None)
     try:
-        made = next_issued(current, issued, order.hosts, order.now, order.trusted, order.lives)
+        made = compute_next_issued(current, issued, order.hosts, order.now, order.trusted, order.lives)
     except IssuedUnfit as error:
         return RenewalResult({}, order.now, 0, str(error))
-    return RenewalResult(_revealed(made.data()), expiry(made), seconds_to_next_issued(made, issued, order.now, order.lives))
+    return RenewalResult(
+        _reveal_data(made.to_data()), get_expiry(made), compute_seconds_to_next_issued(made, issued, order.now, order.lives)
+    )
 
 
-def _secrets(data: Mapping[str, str]) -> dict[str, Secret]:
+def _seal_data(data: Mapping[str, str]) -> dict[str, Secret]:
     return {name: Secret(text) for name, text in data.items()}
 
 
 def main() -> None:
-    """The process. One whose server was killed has nobody to answer, and nothing to say in its log."""
-    asked = sys.stdin.buffer.read()
-    if not asked:
+    """Run the process. If its server was killed, it ends without an answer or a log line."""
+    order_bytes = sys.stdin.buffer.read()
+    if not order_bytes:
         return
-    answer = msgspec.json.encode(carry_out(msgspec.json.decode(asked, type=Order)))
+    answer = msgspec.json.encode(run_order(msgspec.json.decode(order_bytes, type=Order)))
     with contextlib.suppress(BrokenPipeError), sys.stdout.buffer as output:
         output.write(answer)
 

@@ -1,13 +1,15 @@
 """Admission reviews (admission.k8s.io/v1): what the API server asks, and what it is answered."""
 
+import re
 from collections.abc import Mapping
 from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 
-from transom.kube.nesting import shortened
-from transom.pods import Pod
-from transom.pods.patch import Patch, PodPatcher, ca_text, proxy_text
+from transom.kube.nesting import has_more_values, truncate_nesting
+from transom.pods.patch import Patch, PodPatcher, build_empty_patch, format_ca_result, format_proxy_result
+from transom.pods.pod_size import TOO_LONG_ANNOTATIONS, TOO_MANY_CONTAINERS, TOO_MANY_ITEMS
+from transom.pods.pod_types import Pod
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -18,10 +20,21 @@ Pods are stored in Protobuf, which is shorter than the JSON that is measured her
 """
 _MAX_TEXT: Final = 2000
 _TOO_LARGE: Final = "it would be larger than the API server takes"
+MAX_VALUES: Final = 200_000
+"""Objects, lists and fields of a review: of one with more, nothing but the request is read. A pod that may be patched
+(`pod_size.MAX_ITEMS`) has some 18 for each item, `managedFields` included, and an UPDATE has the pod twice."""
+_TOO_MANY: Final = f"the review has more than {MAX_VALUES:,} values"
+MAX_WARNING: Final = 1000
+"""Characters. API servers may truncate warnings of more than 256 (admission.k8s.io/v1, `AdmissionResponse.warnings`)."""
+TOO_LARGE: Final = frozenset((_TOO_LARGE, _TOO_MANY, TOO_MANY_CONTAINERS, TOO_MANY_ITEMS, TOO_LONG_ANNOTATIONS))
+"""The reasons by which a pod gets nothing for its size."""
+_MAX_UID: Final = 128
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
+"""A DNS-1123 label (kubernetes.io, "Object Names and IDs")."""
 
 
 class NoReview(ValueError):
-    """A body that is no AdmissionReview; the text says what is wrong and shows nothing of it."""
+    """A body that is not an AdmissionReview; the message has the problem but nothing of the body."""
 
 
 class _GroupVersionKind(msgspec.Struct, frozen=True):
@@ -60,6 +73,10 @@ class PodRequest(AdmissionRequest, frozen=True, rename="camel"):
     old_object: Pod | None = None
 
 
+class OversizedRequest(AdmissionRequest, frozen=True, rename="camel"):
+    """A request of whose objects nothing is read: they have too many values."""
+
+
 class _RawRequest(AdmissionRequest, frozen=True, rename="camel"):
     object: msgspec.Raw = msgspec.Raw()
 
@@ -90,64 +107,96 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
 
 _decode: Final = msgspec.json.Decoder(_Review[PodRequest]).decode
 _decode_raw: Final = msgspec.json.Decoder(_Review[_RawRequest]).decode
+_decode_oversized: Final = msgspec.json.Decoder(_Review[OversizedRequest]).decode
 _decode_any: Final = msgspec.json.Decoder(_Review[AdmissionRequest]).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def read(body: bytes) -> AdmissionRequest:
-    """The request of a review; a PodRequest wherever it concerns pods. Raises NoReview."""
-    try:
-        review = _read(body)
-    except RecursionError:
-        # nothing of a pod that is read here lies so deep
-        review = _read(shortened(body))
+    """Return the request of a review: a PodRequest or an OversizedRequest wherever it concerns pods. Raises NoReview."""
+    review: _Review[PodRequest] | _Review[OversizedRequest] | _Review[AdmissionRequest]
+    if has_more_values(body, MAX_VALUES):
+        review = _read_oversized(body)
+    else:
+        try:
+            review = _parse_review(body)
+        except RecursionError:
+            # nothing of a pod that is read here lies so deep
+            review = _parse_review(truncate_nesting(body))
     if review.api_version != API_VERSION or review.kind != KIND:
         raise NoReview(f"this is no {KIND} of {API_VERSION}")
     if review.request is None or not review.request.uid:
         raise NoReview("the review has no request, or its request no uid")
+    _check_names(review.request)
     return review.request
 
 
-def _read(body: bytes) -> _Review[PodRequest] | _Review[AdmissionRequest]:
-    """All of it at once as the review of a pod, which it is unless somebody else registered this server for more."""
+def _check_names(request: AdmissionRequest) -> None:
+    """Raise NoReview for what no API server sends, and what would become part of events, logs and requests."""
+    if len(request.uid) > _MAX_UID:
+        raise NoReview(f"request.uid has more than {_MAX_UID} characters")
+    pod = request.object if isinstance(request, PodRequest) else None
+    for field, namespace in (
+        ("request.namespace", request.namespace),
+        ("request.object.metadata.namespace", pod.metadata.namespace if pod is not None else None),
+    ):
+        if namespace and not _NAMESPACE.match(namespace):
+            raise NoReview(f"{field} is not a valid name of a namespace")
+
+
+def _parse_review(body: bytes) -> _Review[PodRequest] | _Review[AdmissionRequest]:
+    """Parse the review of a pod at once; another kind only if someone registered this server for more."""
     try:
         return _decode(body)
     except msgspec.ValidationError as error:
         review = _read_any(body)
         if review.request is not None and review.request.concerns_pods:
-            raise NoReview(f"the object is no pod: {error}") from None
+            raise NoReview(f"the object is not a valid pod: {error}") from None
         return review
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise NoReview("the body is not JSON") from None
 
 
-def fitting(made: Patch, body: bytes) -> Patch:
-    """What is to be done to the pod of a review, or nothing where it would be larger than the API server takes."""
+def limit_patch(made: Patch, body: bytes) -> Patch:
+    """Return the patch, or an empty one if the pod would exceed the API server's limit."""
     added = made.operations.encoded.size if made.operations else 0
-    if not added or len(body) + added <= MAX_POD or _pod_size(body) + added <= MAX_POD:
+    if not added or len(body) + added <= MAX_POD or _measure_pod(body) + added <= MAX_POD:
         return made
-    return Patch(proxy=_TOO_LARGE, ca=_TOO_LARGE, warnings=(*made.warnings, f"no settings for this pod: {_TOO_LARGE}"))
+    return build_empty_patch(_TOO_LARGE, made.warnings)
 
 
-def _pod_size(body: bytes) -> int:
+def _measure_pod(body: bytes) -> int:
     try:
         review = _decode_raw(body)
     except RecursionError:
-        review = _decode_raw(shortened(body))
+        review = _decode_raw(truncate_nesting(body))
     return len(bytes(review.request.object)) if review.request is not None else 0
+
+
+def _read_oversized(body: bytes) -> _Review[OversizedRequest]:
+    try:
+        return _decode_oversized(body)
+    except msgspec.ValidationError as error:
+        raise NoReview(f"not a valid AdmissionReview: {error}") from None
+    except RecursionError:
+        raise NoReview(f"{_TOO_MANY}, and is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise NoReview("the body is not JSON") from None
 
 
 def _read_any(body: bytes) -> _Review[AdmissionRequest]:
     try:
         return _decode_any(body)
     except msgspec.ValidationError as error:
-        raise NoReview(f"this is no AdmissionReview: {error}") from None
+        raise NoReview(f"not a valid AdmissionReview: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise NoReview("the body is not JSON") from None
 
 
 def decide(request: AdmissionRequest, labels: Mapping[str, str], patcher: PodPatcher) -> Patch | None:
-    """What is to be done; None for what is no pod. Raises NoReview."""
+    """Return the patch of the pod; None for an object that is not a pod. Raises NoReview."""
+    if isinstance(request, OversizedRequest) and request.concerns_pods:
+        return build_empty_patch(_TOO_MANY)
     if not isinstance(request, PodRequest) or not request.concerns_pods:
         return None
     pod = request.object
@@ -157,14 +206,14 @@ def decide(request: AdmissionRequest, labels: Mapping[str, str], patcher: PodPat
     if before is None and request.ephemeral:
         raise NoReview("request.oldObject is missing")
     namespace = request.namespace or pod.metadata.namespace or ""
-    return patcher.patch(pod, namespace, labels, before=before)
+    return patcher.build_patch(pod, namespace, labels, before=before)
 
 
-def answer(request: AdmissionRequest, made: Patch | None, warnings: tuple[str, ...] = ()) -> bytes:
-    """The review with its response: always allowed."""
+def build_answer(request: AdmissionRequest, made: Patch | None, warnings: tuple[str, ...] = ()) -> bytes:
+    """Build the review with its response, which always allows the object."""
     if made is None:
         return _encode(_Answer(_Response(request.uid, True)))
-    annotations = {"proxy": proxy_text(made)[:_MAX_TEXT], "ca": ca_text(made)[:_MAX_TEXT]}
+    annotations = {"proxy": format_proxy_result(made)[:_MAX_TEXT], "ca": format_ca_result(made)[:_MAX_TEXT]}
     operations = made.operations
     return _encode(
         _Answer(
@@ -174,7 +223,11 @@ def answer(request: AdmissionRequest, made: Patch | None, warnings: tuple[str, .
                 "JSONPatch" if operations else None,
                 operations.encoded.base64 if operations else None,
                 annotations,
-                tuple(f"transom: {one}" for one in made.warnings + warnings),
+                tuple(f"transom: {_cut(warning, MAX_WARNING)}" for warning in made.warnings + warnings),
             )
         )
     )
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import resource
 import secrets
 import socket
 import ssl
@@ -15,25 +14,28 @@ import structlog
 
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.controllers.runtime.watched_settings import SettingsInformers
+from transom.http_server.server import raise_file_limit
 from transom.kube.client import Client
 from transom.kube.events import EventRecorder, Regarding
 from transom.kube.lease import TERMS, Terms
-from transom.kube.objects import Namespace, ObjectMeta, Projected, Whole
+from transom.kube.objects import Namespace, ObjectMeta, Projected, UnstructuredObject
 from transom.kube.reflector import PACE, ReflectorPace
 from transom.kube.resources import LABELLED_NAMESPACES, REGISTRATIONS, Resource
 from transom.kube.store import ObjectKey
 from transom.pods.decision import INJECT_CA
-from transom.pods.environment import LEDGER, NOTED, SECRET, PodEgress, of
-from transom.pods.patch import PodPatcher, secret_missing
-from transom.pods.registration import NAME, PATH_WITH_CA, Called, FailurePolicy
+from transom.pods.environment import LEDGER, NOTED, SECRET, PodEgress, build_pod_egress
+from transom.pods.patch import PodPatcher, format_missing_secret
+from transom.pods.registration import NAME, PATH_WITH_CA, TIMEOUT, Called, FailurePolicy
 from transom.proxy.secret import Secret
 from transom.webhook import review
-from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Issued, Lives, held_in, issued_in
-from transom.webhook.keeper import WEBHOOK, SharedSecretKeeper, shared_data, shared_egress
+from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Issued, Lives, parse_data, parse_issued
+from transom.webhook.keeper import WEBHOOK, SharedSecretKeeper, parse_shared_egress, read_shared_data
 from transom.webhook.metrics import WebhookMetrics
 from transom.webhook.server import AdmissionServer, ServingContext
 
 _log: Final = structlog.get_logger("transom.webhook")
+_AFTER_RESTORE: Final = 10.0
+"""Seconds between two restores of the cluster that are believed."""
 _NO_LABELS: Final[dict[str, str]] = {}
 
 
@@ -41,12 +43,12 @@ class _ServiceSpec(Projected, frozen=True):
     cluster_ip: str | None = msgspec.field(default=None, name="clusterIP")
 
 
-class _Service(Projected, frozen=True):
+class _ServiceObject(Projected, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: _ServiceSpec | None = None
 
 
-SERVICES: Final = Resource("", "v1", "Service", "services", True, _Service)
+SERVICES: Final = Resource("", "v1", "Service", "services", True, _ServiceObject)
 
 
 class WebhookOptions(msgspec.Struct, frozen=True):
@@ -56,7 +58,9 @@ class WebhookOptions(msgspec.Struct, frozen=True):
     url: str | None = None
     failure_policy: FailurePolicy = "Ignore"
     certificate_secret: str | None = None
-    """A Secret of the namespace with tls.crt, tls.key and ca.crt, which somebody else renews; None: certificates of our own."""
+    """A Secret of the namespace with tls.crt, tls.key and ca.crt, which another program renews; None: Transom renews."""
+    timeout: int = TIMEOUT
+    """Seconds that the API server waits for an answer."""
     drain: float = 5.0
     """Seconds after SIGTERM in which requests are still taken: others have to learn first that it goes."""
     lives: Lives = LIVES
@@ -65,7 +69,7 @@ class WebhookOptions(msgspec.Struct, frozen=True):
 
 
 class Webhook:
-    """One process. `run` works until it is told to stop."""
+    """One process. `run` works until it is cancelled."""
 
     def __init__(
         self,
@@ -103,15 +107,17 @@ class Webhook:
             issued=(lambda: self._issued) if options.certificate_secret else None,
             terms=options.terms,
             lives=options.lives,
+            timeout=options.timeout,
             now=now,
         )
-        self._server = AdmissionServer(self._review, self.metrics.count_request)
+        self._server = AdmissionServer(self._review, self.metrics.count_request, self.metrics.count_dropped)
         self.metrics.follow(lambda: self._patcher is not None)
         registrations.subscribe(lambda _, __, ___: self.keeper.wake())
-        self._informers.secrets.subscribe(self._secret_changed)
-        namespaces.subscribe(self._namespace_changed)
-        services.subscribe(self._service_changed)
+        self._informers.secrets.subscribe(self._on_secret_change)
+        namespaces.subscribe(self._on_namespace_change)
+        services.subscribe(self._on_service_change)
         self.settings.on_update(self._compute)
+        self._client = client
         self._stopping = False
         self.port: int | None = None
         """Where it listens; None before it does."""
@@ -128,19 +134,28 @@ class Webhook:
 
     @property
     def ready(self) -> bool:
-        """Whether a request would be answered by the settings that hold."""
+        """Whether a request would be answered by the current settings."""
         return self.port is not None and self._patcher is not None and not self._stopping
+
+    def describe_unready(self) -> str:
+        """Return why it is not ready: the kinds that were not read, or what else is missing."""
+        if unread := self._informers.describe_unread():
+            return f"not read yet: {'; '.join(unread)}"
+        if self._current is None:
+            return "the serving certificate does not exist yet: the replica that holds the lease creates it"
+        return "stopping" if self._stopping else "the settings are not known yet"
 
     async def run(self, stop: asyncio.Event, address: tuple[str, int]) -> None:
         """Serve until `stop` is set, and a little longer. Raises OSError where the address cannot be had."""
-        _raise_file_limit()
+        raise_file_limit()
         tasks = [
-            asyncio.ensure_future(one)
-            for one in (
+            asyncio.ensure_future(item)
+            for item in (
                 self._informers.run(),
                 self.settings.run(),
                 self.keeper.run(),
                 self._recorder.run(),
+                self._follow_restores(),
                 self._serve(stop, address),
             )
         ]
@@ -154,6 +169,15 @@ class Webhook:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
+    async def _follow_restores(self) -> None:
+        """Read everything again after a restore of the cluster; requests are answered meanwhile."""
+        history = self._client.history
+        while True:
+            await history.replaced.wait()
+            history.forget()
+            self._informers.list_again()
+            await asyncio.sleep(_AFTER_RESTORE)
+
     async def _serve(self, stop: asyncio.Event, address: tuple[str, int]) -> None:
         certified = asyncio.ensure_future(self._certified.wait())
         stopping = asyncio.ensure_future(stop.wait())
@@ -161,7 +185,7 @@ class Webhook:
             await asyncio.wait((certified, stopping), return_when=asyncio.FIRST_COMPLETED)
             if stopping.done():
                 return
-            async with self._server.serving(address, self._context.context) as port:
+            async with self._server.serve(address, self._context.context) as port:
                 self.port = port
                 _log.info("serving", port=port)
                 self.keeper.wake()
@@ -176,57 +200,58 @@ class Webhook:
     # --- a request
 
     def _review(self, body: bytes, path: str) -> bytes:
-        """Raises NoReview."""
+        """Answer a review. Raises NoReview."""
         request = review.read(body)
         patcher = self._patcher
         if patcher is None:
             # a pod is never kept from starting by what this server does not know
             if request.concerns_pods:
                 self.metrics.count_pod(None)
-            return review.answer(request, None)
+            return review.build_answer(request, None)
         namespace = request.namespace or ""
-        made = review.decide(request, self._labels(namespace, path), patcher)
+        made = review.decide(request, self._read_labels(namespace, path), patcher)
         if made is None:
-            return review.answer(request, None)
-        made = review.fitting(made, body)
+            return review.build_answer(request, None)
+        made = review.limit_patch(made, body)
         self.metrics.count_pod(made)
         if not made.needs_secret or namespace in self._has_secret:
-            return review.answer(request, made)
-        missing = secret_missing(namespace)
-        if not request.dry_run:
-            self._recorder.warning(Regarding("v1", "Secret", SECRET, namespace), "SecretMissing", missing)
-        return review.answer(request, made, (missing,))
+            return review.build_answer(request, made)
+        missing = format_missing_secret(namespace)
+        # a namespace that is not in the store may exist in the request alone
+        if not request.dry_run and namespace in self._namespaces:
+            self._recorder.record_warning(Regarding("v1", "Secret", SECRET, namespace), "SecretMissing", missing)
+        return review.build_answer(request, made, (missing,))
 
-    def _labels(self, namespace: str, path: str) -> dict[str, str]:
-        """A namespace's labels; of one that has not been seen yet what the API server made of them."""
-        found = self._namespaces.get(namespace)
-        if found is not None:
-            return found
+    def _read_labels(self, namespace: str, path: str) -> dict[str, str]:
+        """Return a namespace's labels; of an unknown one the labels that the API server sets."""
+        cached_namespace = self._namespaces.get(namespace)
+        if cached_namespace is not None:
+            return cached_namespace
         return {INJECT_CA: "true"} if path == PATH_WITH_CA else _NO_LABELS
 
     # --- what it has to know
 
-    def _secret_changed(self, name: ObjectKey, before: Whole | None, after: Whole | None) -> None:
+    def _on_secret_change(self, name: ObjectKey, before: UnstructuredObject | None, after: UnstructuredObject | None) -> None:
         if name == (self._options.namespace, LEDGER):
-            self._ledger_changed(after)
+            self._on_ledger_change(after)
         if name == (self._options.namespace, self._options.certificate_secret):
-            self._issued = issued_in(shared_data(after.value)) if after else None
+            self._issued = parse_issued(read_shared_data(after.value)) if after else None
             self.keeper.wake()
         if name != (self._options.namespace, WEBHOOK):
             return
         self.keeper.wake()
-        data = shared_data(after.value) if after else {}
-        current = held_in(data)
-        # what is damaged is mended by whoever holds the lease; what is shown stays
-        if current is None or not self._show(current, data):
+        data = read_shared_data(after.value) if after else {}
+        current = parse_data(data)
+        # the leader repairs a damaged Secret; the certificate in use stays
+        if current is None or not self._load_certificate(current, data):
             return
         self._current = current
-        self._remembered = shared_egress(data) or self._remembered
+        self._remembered = parse_shared_egress(data) or self._remembered
         self._certified.set()
         self._compute()
 
-    def _show(self, current: Holdings, data: Mapping[str, Secret]) -> bool:
-        """Whether the certificate is one that can be shown."""
+    def _load_certificate(self, current: Holdings, data: Mapping[str, Secret]) -> bool:
+        """Load the certificate. Return False if it cannot be served."""
         try:
             another = self._context.show(current)
         except ssl.SSLError as error:
@@ -234,27 +259,27 @@ class Webhook:
             return False
         if another and EXPIRES in data:
             expires = data[EXPIRES].reveal()
-            self.metrics.expires(datetime.fromisoformat(expires))
+            self.metrics.set_expiry(datetime.fromisoformat(expires))
             _log.info("certificate shown", expires=expires)
         return True
 
-    def _ledger_changed(self, after: Whole | None) -> None:
+    def _on_ledger_change(self, after: UnstructuredObject | None) -> None:
         noted = base64.b64encode(NOTED).decode()
         data = (after.value.get("data") or {}) if after else {}
         self._has_secret = frozenset(namespace for namespace, entry in data.items() if entry != noted)
 
-    def _namespace_changed(self, name: ObjectKey, before: Namespace | None, after: Namespace | None) -> None:
+    def _on_namespace_change(self, name: ObjectKey, before: Namespace | None, after: Namespace | None) -> None:
         if after is None:
             self._namespaces.pop(name.name, None)
         else:
             self._namespaces[name.name] = after.labels or _NO_LABELS
 
-    def _service_changed(self, name: ObjectKey, before: _Service | None, after: _Service | None) -> None:
+    def _on_service_change(self, name: ObjectKey, before: _ServiceObject | None, after: _ServiceObject | None) -> None:
         self._kubernetes = after.spec.cluster_ip if after and after.spec else None
         self._compute()
 
     def _compute(self) -> None:
-        """What pods get, from what is known now."""
+        """Compute what pods get from the current state."""
         if self._current is None or self.settings.newest is None:
             return
         own = self.settings.own
@@ -262,14 +287,8 @@ class Webhook:
             # invalid since this process began: the last valid settings are where the replicas keep them
             made = self._remembered or self.egress or PodEgress(self._options.namespace)
         else:
-            made = of(own, self._options.namespace, self._kubernetes, self._current.hash_key.reveal().encode())
+            made = build_pod_egress(own, self._options.namespace, self._kubernetes, self._current.hash_key.reveal().encode())
         if made != self.egress:
             self._patcher = PodPatcher(made)
             _log.info("settings for pods", proxy=bool(made.pairs), trust=made.trust, withheld=made.withheld)
             self.keeper.wake()
-
-
-def _raise_file_limit() -> None:
-    """As many connections as the system allows: a thousand that say nothing must not use up the file descriptors."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

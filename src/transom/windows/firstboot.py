@@ -1,7 +1,7 @@
 """First-boot data: what a new Windows machine runs so that it can be reached over SSH, behind a proxy too.
 
 The script runs at every boot (`persist`), so each part asks before it acts. It holds nothing secret: instance metadata can be
-read by whoever runs on the machine.
+read by every program on the machine.
 """
 
 import base64
@@ -11,16 +11,19 @@ from typing import Final
 
 import msgspec
 
+from transom.common.installers import (
+    EC2LAUNCH_SIGNER,
+    EC2LAUNCH_URL,
+    OPENSSH_SHA256,
+    OPENSSH_SIGNER,
+    OPENSSH_URL,
+)
+from transom.proxy.plain_proxy import PlainProxy, is_exempt, iter_unreachable, select_plain_proxy
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate
 from transom.windows.ledger import VERSION
 from transom.windows.parts import certificates, winhttp_value
 
-OPENSSH_MSI: Final = (
-    "https://github.com/PowerShell/Win32-OpenSSH/releases/download/v9.8.3.0p2-Preview/OpenSSH-Win64-v9.8.3.0.msi"
-)
-EC2LAUNCH_MSI: Final = "https://s3.amazonaws.com/amazon-ec2launch-v2/windows/amd64/latest/AmazonEC2Launch.msi"
-"""AWS, "Install the latest version of EC2Launch v2". From 2.0.2107 on `add-routes` persists (WMCO, pkg/secrets/secrets.go)."""
 COMMENT: Final = "transom"
 """The comment of the public key in `administrators_authorized_keys`: the line is Transom's."""
 
@@ -56,18 +59,21 @@ _OTHER: Final = _Platform(16 * 1024, _TAGGED)
 
 
 class UserData(msgspec.Struct, frozen=True):
-    """The text, and the certificates that it has no room for: hosts get those with their first pass."""
+    """The text, and the certificates that it has no room for: hosts get those with their first pass.
+
+    `problems` are what machines cannot do at their first boot with these settings, and what to do.
+    """
 
     text: str
     left_out: tuple[Certificate, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
-def user_data(public_key: str, egress: Egress, *, platform: str = "", openssh_msi: str = OPENSSH_MSI) -> UserData:
-    """User data for a key (type and base64, as in `id_ed25519.pub`) and the settings of the cluster.
+def build_user_data(public_key: str, egress: Egress, *, platform: str = "", openssh_msi: str = OPENSSH_URL) -> UserData:
+    """Build user data from a public key (type and base64, as in `id_ed25519.pub`) and the cluster settings.
 
-    `platform` is the type of OpenShift's Infrastructure. `openssh_msi` is where the installer of OpenSSH is when Windows cannot
-    get the capability. Raises ValueError for a URL that is not https,
-    and for a key that is not one line.
+    `platform` is the type of OpenShift's Infrastructure. `openssh_msi` is the URL of the OpenSSH installer, used when
+    Windows cannot get the capability. Raises ValueError for a URL that is not https, and for a key that is not one line.
     """
     where = _PLATFORMS.get(platform.upper(), _OTHER)
     kept: list[Certificate] = []
@@ -75,23 +81,42 @@ def user_data(public_key: str, egress: Egress, *, platform: str = "", openssh_ms
     size = 0
     for certificate in egress.trust:
         if kept:
-            longer = size + len("\n") + len(_certificate(certificate).encode())
+            longer = size + len("\n") + len(_format_certificate(certificate).encode())
         else:
             # the first one brings the part of the script that reads them
-            longer = len(_text(public_key, egress, [certificate], where, openssh_msi).encode())
+            longer = len(_render_text(public_key, egress, [certificate], where, openssh_msi).encode())
         if longer > where.limit:
             left_out.append(certificate)
         else:
             kept.append(certificate)
             size = longer
-    return UserData(_text(public_key, egress, kept, where, openssh_msi), tuple(left_out))
+    problems = tuple(find_problems(egress, platform=platform, openssh_msi=openssh_msi))
+    return UserData(_render_text(public_key, egress, kept, where, openssh_msi), tuple(left_out), problems)
 
 
-def _text(public_key: str, egress: Egress, trust: Iterable[Certificate], platform: _Platform, openssh_msi: str) -> str:
-    return platform.tags.replace("{}", _script(public_key, egress, trust, platform.parts, openssh_msi))
+def find_problems(egress: Egress, *, platform: str = "", openssh_msi: str = OPENSSH_URL) -> Iterator[str]:
+    """Yield what machines cannot do at their first boot with these settings, and what to do."""
+    where = _PLATFORMS.get(platform.upper(), _OTHER)
+    proxy = select_plain_proxy(egress.http_proxy, egress.https_proxy)
+    why = " and ".join(f"{field} {problem}" for field, problem in proxy.problems)
+    if list(iter_unreachable(proxy, egress.no_proxy, (openssh_msi,))):
+        yield (
+            f"new machines cannot download their OpenSSH server: {why}, and NO_PROXY does not contain the host of"
+            f" {openssh_msi}. Use an image with an OpenSSH server (Windows Server 2025 has one), or set --openssh-msi to a URL"
+            " whose host NO_PROXY contains"
+        )
+    if "aws" in where.parts and list(iter_unreachable(proxy, egress.no_proxy, (EC2LAUNCH_URL,))):
+        yield (
+            f"new machines cannot download EC2Launch: {why}, and NO_PROXY does not contain the host of {EC2LAUNCH_URL}. Use an "
+            "image with EC2Launch 2.0.2107 or newer"
+        )
 
 
-def _script(
+def _render_text(public_key: str, egress: Egress, trust: Iterable[Certificate], platform: _Platform, openssh_msi: str) -> str:
+    return platform.tags.replace("{}", _render_script(public_key, egress, trust, platform.parts, openssh_msi))
+
+
+def _render_script(
     public_key: str, egress: Egress, trust: Iterable[Certificate], parts_of_platform: frozenset[str], openssh_msi: str
 ) -> str:
     parts = public_key.split()
@@ -99,28 +124,38 @@ def _script(
         raise ValueError("a public key is one line: its type and its base64")
     if not openssh_msi.startswith("https://"):
         raise ValueError("the installer of OpenSSH must have an https URL")
-    win_http = winhttp_value.settings(egress)
-    proxy = winhttp_value.proxy_for_https(egress)
+    win_http = winhttp_value.build_first_boot_settings(egress)
+    proxy = select_plain_proxy(egress.http_proxy, egress.https_proxy)
+    is_behind_proxy = bool(egress.https_proxy)
     values = {
-        "CERTIFICATES": "\n".join(_certificate(one) for one in trust),
-        "WINHTTP": _quoted(base64.b64encode(win_http).decode() if win_http else ""),
-        "WINHTTP_HEX": _quoted(win_http.hex() if win_http else ""),
+        "CERTIFICATES": "\n".join(_format_certificate(item) for item in trust),
+        "WINHTTP": _quote_powershell(base64.b64encode(win_http).decode() if win_http else ""),
+        "WINHTTP_HEX": _quote_powershell(win_http.hex() if win_http else ""),
         "SCHEMA": str(VERSION),
-        "PROXY": _quoted(f"http://{proxy}" if proxy else ""),
-        "MSI": _quoted(openssh_msi),
-        "EC2LAUNCH": _quoted(EC2LAUNCH_MSI),
-        "KEY": _quoted(f"{parts[0]} {parts[1]} {COMMENT}"),
+        "WAYS": "'Installer', 'WindowsUpdate'" if is_behind_proxy else "'WindowsUpdate', 'Installer'",
+        "MSI": _render_installer(
+            openssh_msi, proxy, egress, OPENSSH_SIGNER, OPENSSH_SHA256 if openssh_msi == OPENSSH_URL else ""
+        ),
+        "EC2LAUNCH": _render_installer(EC2LAUNCH_URL, proxy, egress, EC2LAUNCH_SIGNER),
+        "KEY": _quote_powershell(f"{parts[0]} {parts[1]} {COMMENT}"),
         "COMMENT": COMMENT,
     }
     chosen = parts_of_platform | (frozenset(("first-boot",)) if win_http or values["CERTIFICATES"] else frozenset())
-    text = "".join(_chosen(SCRIPT, chosen))
+    text = "".join(_iter_selected_lines(SCRIPT, chosen))
     for name, value in values.items():
         text = text.replace(f"@{name}@", value)
     return text
 
 
-def _chosen(template: str, parts: frozenset[str]) -> Iterator[str]:
-    """The lines of the template; those between `#[ NAME:` and `#]` only where that is one of the parts."""
+def _render_installer(uri: str, proxy: PlainProxy, egress: Egress, signer: str, sha256: str = "") -> str:
+    """Return a table of PowerShell: where an installer is, by which proxy, and by what it is known."""
+    used = proxy.address if proxy.address and not is_exempt(uri, egress.no_proxy) else ""
+    values = {"Uri": uri, "Proxy": f"http://{used}" if used else "", "Signer": signer, "Sha256": sha256.upper()}
+    return f"@{{ {'; '.join(f'{name} = {_quote_powershell(value)}' for name, value in values.items())} }}"
+
+
+def _iter_selected_lines(template: str, parts: frozenset[str]) -> Iterator[str]:
+    """Yield the template's lines; a `#[ NAME:` to `#]` section is included only if NAME is in `parts`."""
     part = ""
     for line in template.splitlines(keepends=True):
         if line.startswith("#["):
@@ -131,33 +166,42 @@ def _chosen(template: str, parts: frozenset[str]) -> Iterator[str]:
             yield line
 
 
-def _certificate(one: Certificate) -> str:
-    store = certificates.ROOT if one.self_issued else certificates.CA
-    blob = base64.b64encode(certificates.blob(one.der, one.sha1).data).decode()
-    note = json.dumps({"added": True, "subject": one.subject}, separators=(",", ":"))
+def _format_certificate(certificate: Certificate) -> str:
+    store = certificates.ROOT if certificate.self_issued else certificates.CA
+    blob = base64.b64encode(certificates.build_blob(certificate.der, certificate.sha1).data).decode()
+    note = json.dumps({"added": True, "subject": certificate.subject}, separators=(",", ":"))
     # a list in a list would come out flat
-    values = {"Store": store, "Sha1": one.sha1, "Note": note, "Blob": blob}
-    return f"        @{{ {'; '.join(f'{name} = {_quoted(value)}' for name, value in values.items())} }}"
+    values = {"Store": store, "Sha1": certificate.sha1, "Note": note, "Blob": blob}
+    return f"        @{{ {'; '.join(f'{name} = {_quote_powershell(value)}' for name, value in values.items())} }}"
 
 
-def _quoted(text: str) -> str:
-    """A literal of PowerShell. Its parser takes the typographic quotes for plain ones, so each of them is doubled."""
+def _quote_powershell(text: str) -> str:
+    """Format a PowerShell string literal. PowerShell treats typographic quotes as quotes, so each is doubled."""
     return "'" + "".join(character * 2 if character in "'‘’‚‛" else character for character in text) + "'"
 
 
 SCRIPT: Final = r"""$ErrorActionPreference = 'Stop'
 $ProgressPreference = 'SilentlyContinue'
-function Get-SignedInstaller($uri, $name) {
+function Get-SignedInstaller($installer, $name) {
     [Net.ServicePointManager]::SecurityProtocol = [Net.SecurityProtocolType]::Tls12
     $msi = Join-Path -Path $env:TEMP -ChildPath $name
-    $proxy = @PROXY@
-    if ($proxy) {
-        Invoke-WebRequest -UseBasicParsing -Uri $uri -OutFile $msi -Proxy $proxy
+    if ($installer.Proxy) {
+        Invoke-WebRequest -UseBasicParsing -Uri $installer.Uri -OutFile $msi -Proxy $installer.Proxy
     } else {
-        Invoke-WebRequest -UseBasicParsing -Uri $uri -OutFile $msi
+        Invoke-WebRequest -UseBasicParsing -Uri $installer.Uri -OutFile $msi
     }
+    $hash = (Get-FileHash -LiteralPath $msi -Algorithm SHA256).Hash
     $signature = Get-AuthenticodeSignature -LiteralPath $msi
-    if ($signature.Status -ne 'Valid') { throw "the signature of $uri is not valid" }
+    $subject = "$($signature.SignerCertificate.Subject)"
+    $signer = '(^|, )(CN|O)="?' + [regex]::Escape($installer.Signer)
+    if ($installer.Sha256 -and $hash -ne $installer.Sha256) {
+        Remove-Item -LiteralPath $msi
+        throw "the SHA-256 of $($installer.Uri) is $hash, not $($installer.Sha256)"
+    }
+    if ($signature.Status -ne 'Valid' -or $subject -cnotmatch $signer) {
+        Remove-Item -LiteralPath $msi
+        throw "$($installer.Uri) is not signed by $($installer.Signer), but by '$subject'"
+    }
     $msi
 }
 function Install-Msi($msi) {
@@ -207,7 +251,7 @@ if (-not (Test-Path -LiteralPath 'HKLM:\SOFTWARE\Transom')) {
     }
 }
 #]
-#[ administrator: the built-in account, whatever its name is, has to be one that SSH lets in
+#[ administrator: the built-in account, whatever its name is, must be able to log in over SSH
 foreach ($administrator in Get-LocalUser) {
     if ($administrator.SID.Value -like 'S-1-5-21-*-500' -and -not $administrator.Enabled) {
         $bytes = New-Object -TypeName 'byte[]' -ArgumentList 32
@@ -219,35 +263,42 @@ foreach ($administrator in Get-LocalUser) {
     }
 }
 #]
-if (-not (Get-Service -Name 'sshd' -ErrorAction SilentlyContinue)) {
-    for ($try = 1; $try -le 5; $try++) {
+$problem = ''
+foreach ($way in @WAYS@) {
+    for ($try = 1; $try -le 5 -and -not (Get-Service -Name 'sshd' -ErrorAction SilentlyContinue); $try++) {
         try {
-            Add-WindowsCapability -Online -Name 'OpenSSH.Server~~~~0.0.1.0' | Out-Null
-            break
+            if ($way -eq 'WindowsUpdate') {
+                Add-WindowsCapability -Online -Name 'OpenSSH.Server~~~~0.0.1.0' | Out-Null
+            } else {
+                Install-Msi (Get-SignedInstaller @MSI@ 'transom-openssh.msi')
+            }
         } catch {
-            Start-Sleep -Seconds 5
+            $problem += "${way}: $($_.Exception.Message) "
+            Start-Sleep -Seconds (5 * $try)
         }
     }
 }
-if (-not (Get-Service -Name 'sshd' -ErrorAction SilentlyContinue)) {
-    Install-Msi (Get-SignedInstaller @MSI@ 'transom-openssh.msi')
-}
+if (-not (Get-Service -Name 'sshd' -ErrorAction SilentlyContinue)) { throw "OpenSSH Server was not installed: $problem" }
 Set-Service -Name 'sshd' -StartupType Automatic
 Start-Service -Name 'sshd'
+$latin1 = [Text.Encoding]::GetEncoding(28591)
 $keys = "$env:ProgramData\ssh\administrators_authorized_keys"
-$lines = @()
-if (Test-Path -LiteralPath $keys) { $lines = @(Get-Content -LiteralPath $keys) }
-if (@($lines -match ' @COMMENT@$').Count -eq 0) {
-    Set-Content -LiteralPath $keys -Value ($lines + @KEY@) -Encoding Ascii
+$text = ''
+if (Test-Path -LiteralPath $keys) { $text = $latin1.GetString([IO.File]::ReadAllBytes($keys)) }
+if ($text -notmatch '(?m) @COMMENT@\r?$') {
+    if ($text -and -not $text.EndsWith("`n")) { $text += "`r`n" }
+    [IO.File]::WriteAllBytes($keys, $latin1.GetBytes($text + @KEY@ + "`r`n"))
 }
 & "$env:SystemRoot\System32\icacls.exe" $keys '/inheritance:r' '/grant:r' '*S-1-5-32-544:F' '/grant:r' '*S-1-5-18:F' | Out-Null
 $config = "$env:ProgramData\ssh\sshd_config"
 for ($try = 1; $try -le 20 -and -not (Test-Path -LiteralPath $config); $try++) { Start-Sleep -Seconds 1 }
-$before = @(Get-Content -LiteralPath $config)
-$after = @('PasswordAuthentication no', 'PubkeyAuthentication yes')
-$after += @($before -notmatch '^\s*#?\s*(PasswordAuthentication|PubkeyAuthentication)\s')
-if (($before -join "`n") -cne ($after -join "`n")) {
-    Set-Content -LiteralPath $config -Value $after -Encoding Ascii
+$before = $latin1.GetString([IO.File]::ReadAllBytes($config))
+$mark = [regex]::Match($before, '^\xEF\xBB\xBF').Value
+$set = '(?m)^[ \t]*#?[ \t]*(PasswordAuthentication|PubkeyAuthentication)[ \t][^\n]*(\n|\z)'
+$after = $before.Substring($mark.Length) -replace $set
+$after = $mark + "PasswordAuthentication no`r`nPubkeyAuthentication yes`r`n" + $after
+if ($before -cne $after) {
+    [IO.File]::WriteAllBytes($config, $latin1.GetBytes($after))
     Restart-Service -Name 'sshd' -Force
 }
 foreach ($port in 22, 9182, 10250) {

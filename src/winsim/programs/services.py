@@ -1,7 +1,7 @@
 """sc.exe and net.exe (Microsoft: "sc query", "net stop")."""
 
-from transom.windows.host import ServiceState
-from winsim.processes import Invocation
+from transom.windows.host.host_state import ServiceState
+from winsim.computer import Invocation
 from winsim.services import ServiceError, SimulatedService
 
 _TEXTS = {
@@ -36,30 +36,30 @@ _START_TYPES = {"boot": 0, "system": 1, "auto": 2, "demand": 3, "disabled": 4, "
 _WAIT_SECONDS = 30.0
 
 
-async def sc(call: Invocation) -> int:
-    """`sc query|start|stop|delete|create|config|failure|failureflag NAME`: 0, or the error's number."""
+async def run_sc(call: Invocation) -> int:
+    """Run `sc query|start|stop|delete|create|config|failure|failureflag NAME`; return 0 or the error number."""
     words = call.arguments
     if len(words) < 2 or words[0].casefold() not in _CALLS:
-        call.out("ERROR:  Unrecognized command\n")
+        call.write_output("ERROR:  Unrecognized command\n")
         return 1639
     operation, name = words[0].casefold(), words[1]
     services = call.host.services
     try:
         match operation:
             case "query" | "queryex":
-                call.out(_status(services.get(name), long=True))
+                call.write_output(_render_status(call, services.get(name)))
             case "start":
                 await services.start(name)
-                call.out(_status(services.get(name), long=True))
+                call.write_output(_render_status(call, services.get(name)))
             case "stop":
                 services.stop(name)
-                call.out(_status(services.get(name), long=True))
+                call.write_output(_render_status(call, services.get(name)))
             case "delete":
                 services.delete(name)
-                call.out("[SC] DeleteService SUCCESS\n")
+                call.write_output("[SC] DeleteService SUCCESS\n")
             case "failure" | "failureflag":
                 services.get(name)
-                call.out("[SC] ChangeServiceConfig2 SUCCESS\n")
+                call.write_output("[SC] ChangeServiceConfig2 SUCCESS\n")
             case "config":
                 return _configure(call, services.get(name), words[2:])
             case _:
@@ -70,36 +70,36 @@ async def sc(call: Invocation) -> int:
             function = (
                 f"{'Start' if operation == 'start' else 'Open'}Service: OpenService" if operation == "start" else "OpenService"
             )
-        call.out(f"[SC] {function} FAILED {failure.code}:\n\n{_TEXTS[failure.code]}\n\n")
+        call.write_output(f"[SC] {function} FAILED {failure.code}:\n\n{_TEXTS[failure.code]}\n\n")
         return failure.code
     return 0
 
 
-def _options(call: Invocation, words: list[str]) -> dict[str, str] | None:
+def _parse_options(call: Invocation, words: list[str]) -> dict[str, str] | None:
     options: dict[str, str] = {}
     for key, value in zip(words[::2], words[1::2], strict=False):
         if not key.endswith("="):
-            call.out("ERROR:  Unrecognized command\n")
+            call.write_output("ERROR:  Unrecognized command\n")
             return None
         options[key[:-1].casefold()] = value
     if len(words) % 2 or "binpath" not in options or options.get("start", "demand").casefold() not in _START_TYPES:
-        call.out("ERROR:  Invalid syntax\n")
+        call.write_output("ERROR:  Invalid syntax\n")
         return None
     return options
 
 
 def _configure(call: Invocation, service: SimulatedService, words: list[str]) -> int:
-    options = _options(call, words)
+    options = _parse_options(call, words)
     if options is None:
         return 1639
     depends = tuple(item for item in options.get("depend", "").split("/") if item)
     call.host.services.configure(service, options["binpath"], depends, _START_TYPES[options["start"].casefold()])
-    call.out("[SC] ChangeServiceConfig SUCCESS\n")
+    call.write_output("[SC] ChangeServiceConfig SUCCESS\n")
     return 0
 
 
 def _create(call: Invocation, name: str, words: list[str]) -> int:
-    options = _options(call, words)
+    options = _parse_options(call, words)
     if options is None:
         return 1639
     call.host.services.create(
@@ -109,14 +109,15 @@ def _create(call: Invocation, name: str, words: list[str]) -> int:
         start_type=_START_TYPES[options.get("start", "demand").casefold()],
         display=options.get("displayname"),
     )
-    call.out("[SC] CreateService SUCCESS\n")
+    call.write_output("[SC] CreateService SUCCESS\n")
     return 0
 
 
-def _status(service: SimulatedService, *, long: bool) -> str:
+def _render_status(call: Invocation, service: SimulatedService) -> str:
     running = service.state == ServiceState.RUNNING
     accepts = "STOPPABLE, NOT_PAUSABLE, ACCEPTS_SHUTDOWN" if running else "NOT_STOPPABLE, NOT_PAUSABLE, IGNORES_SHUTDOWN"
     code = 1077 if service.state == ServiceState.STOPPED and not service.starts else service.exit_code
+    checkpoint, hint = service.get_checkpoint(call.host.get_time())
     return (
         f"\nSERVICE_NAME: {service.name} \n"
         "        TYPE               : 10  WIN32_OWN_PROCESS  \n"
@@ -124,42 +125,44 @@ def _status(service: SimulatedService, *, long: bool) -> str:
         f"                                ({accepts})\n"
         f"        WIN32_EXIT_CODE    : {code}  ({code:#x})\n"
         "        SERVICE_EXIT_CODE  : 0  (0x0)\n"
-        "        CHECKPOINT         : 0x0\n"
-        "        WAIT_HINT          : 0x0\n"
+        f"        CHECKPOINT         : {checkpoint:#x}\n"
+        f"        WAIT_HINT          : {hint:#x}\n"
     )
 
 
-async def net(call: Invocation) -> int:
-    """`net start [NAME]`, `net stop NAME [/y]`: waits until it is done; 0 or 2."""
+async def run_net(call: Invocation) -> int:
+    """Run `net start [NAME]` or `net stop NAME [/y]` and wait for the service; return 0, or 2 on failure."""
     words = [word for word in call.arguments if word.casefold() != "/y"]
     services = call.host.services
     if words and words[0].casefold() == "start" and len(words) == 1:
-        running = [name for name in services.names() if services.get(name).state == ServiceState.RUNNING]
-        call.out("These Windows services are started:\n\n" + "".join(f"   {name}\n" for name in running) + "\n")
+        running = [name for name in services.list_names() if services.get(name).state == ServiceState.RUNNING]
+        call.write_output("These Windows services are started:\n\n" + "".join(f"   {name}\n" for name in running) + "\n")
         return 0
     if len(words) != 2 or words[0].casefold() not in ("start", "stop"):
-        call.error("The syntax of this command is:\n\nNET [ START | STOP ]\n")
+        call.write_error("The syntax of this command is:\n\nNET [ START | STOP ]\n")
         return 1
     name = words[1]
     try:
         if words[0].casefold() == "start":
             await services.start(name)
-            done = await services.reached(name, ServiceState.RUNNING, _WAIT_SECONDS)
+            done = await services.wait_for_state(name, ServiceState.RUNNING, _WAIT_SECONDS)
         else:
             if len(words) != len(call.arguments):
                 await _stop_dependants(call, name)
             services.stop(name)
-            done = await services.reached(name, ServiceState.STOPPED, _WAIT_SECONDS)
+            done = await services.wait_for_state(name, ServiceState.STOPPED, _WAIT_SECONDS)
     except ServiceError as failure:
-        call.error(f"{_TEXTS[failure.code]}\n\nMore help is available by typing NET HELPMSG {failure.code}.\n\n")
+        call.write_error(f"{_TEXTS[failure.code]}\n\nMore help is available by typing NET HELPMSG {failure.code}.\n\n")
         return 2
     verb = "started" if words[0].casefold() == "start" else "stopped"
-    call.out(f"The {name} service was {verb} successfully.\n\n" if done else f"The {name} service could not be {verb}.\n")
+    call.write_output(
+        f"The {name} service was {verb} successfully.\n\n" if done else f"The {name} service could not be {verb}.\n"
+    )
     return 0 if done else 2
 
 
 async def _stop_dependants(call: Invocation, name: str) -> None:
-    for dependant in call.host.services.dependants(name):
+    for dependant in call.host.services.list_dependants(name):
         await _stop_dependants(call, dependant)
         call.host.services.stop(dependant)
-        await call.host.services.reached(dependant, ServiceState.STOPPED, _WAIT_SECONDS)
+        await call.host.services.wait_for_state(dependant, ServiceState.STOPPED, _WAIT_SECONDS)

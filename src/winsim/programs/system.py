@@ -9,10 +9,10 @@ import hashlib
 import re
 
 from winsim import access
+from winsim.computer import Invocation
 from winsim.filesystem import FileError, SimulatedDirectory
 from winsim.interpreter import Shell
-from winsim.processes import Invocation
-from winsim.programs.security import get_acl
+from winsim.programs.security import run_acl_command
 from winsim.tasks import Task, TaskError
 
 _RENAME = re.compile(r"Rename-Computer -NewName '([^']+)' -Force")
@@ -46,82 +46,84 @@ _REFUSED = "ERROR: The Task Scheduler service is not running.\n"
 _MISSING = "ERROR: The system cannot find the file specified.\n"
 
 
-async def cmd(call: Invocation) -> int:
-    """`cmd /d /c LINE`, or a line on standard input: a command line carried out in a process of its own."""
+async def run_cmd(call: Invocation) -> int:
+    """Run `cmd /d /c LINE`, or a line from standard input, in a process of its own."""
     if not call.rest.strip():
         return await _prompt(call)
-    found = re.match(r"(?:\s*/(?:[dqsau]|[evf]:(?:on|off)))*\s*/c\s*(.*)", call.rest, re.IGNORECASE | re.DOTALL)
-    if found is None:
-        call.error("cmd.exe without /c is not simulated.\n")
+    match = re.match(r"(?:\s*/(?:[dqsau]|[evf]:(?:on|off)))*\s*/c\s*(.*)", call.rest, re.IGNORECASE | re.DOTALL)
+    if match is None:
+        call.write_error("cmd.exe without /c is not simulated.\n")
         return 1
     shell = Shell(call.host, call.variables.copy(), call.cwd, call.streams, call.job)
-    line = found[1].strip()
-    return await shell.run(line if _names_program(shell, line) else _unquoted(line))
+    line = match[1].strip()
+    return await shell.run(line if _is_quoted_program(shell, line) else _strip_outer_quotes(line))
 
 
 async def _prompt(call: Invocation) -> int:
-    """A prompt whose input is no console: it says who it is and where, before it reads."""
+    """Run a line from standard input, with the banner and the prompt that cmd.exe prints without a console."""
     line, _, more = call.streams.input.decode("cp437").partition("\r\n")
     if more:
-        call.error("More than one line is not simulated: Wine 8 reads one.\n")
+        call.write_error("More than one line is not simulated: Wine 8 reads one.\n")
         return 1
     shell = Shell(call.host, call.variables.copy(), call.cwd, call.streams, call.job)
-    call.out(f"Microsoft Windows [Version 10.0.{call.host.edition.build}]\n\n{call.cwd}>")
+    call.write_output(f"Microsoft Windows [Version 10.0.{call.host.edition.build}]\n\n{call.cwd}>")
     if not line.lstrip().startswith("@"):
         shell.write(f"{line}\r\n")
     code = await shell.run(line)
-    call.out(f"\n{call.cwd}>")
+    call.write_output(f"\n{call.cwd}>")
     return code
 
 
-def _names_program(shell: Shell, line: str) -> bool:
+def _is_quoted_program(shell: Shell, line: str) -> bool:
     # cmd /?: quotes stay where there are just two, with a blank and nothing special between them, that name a program
     _, _, rest = line.partition('"')
     inside, _, behind = rest.partition('"')
     plain = '"' not in behind and not re.search(r"[&<>()@^|]", line)
-    return plain and line.startswith('"') and " " in inside and shell.program(inside)[0] is not None
+    return plain and line.startswith('"') and " " in inside and shell.find_program(inside)[0] is not None
 
 
-def _unquoted(line: str) -> str:
+def _strip_outer_quotes(line: str) -> str:
     if not line.startswith('"'):
         return line
     last = line.rfind('"')
     return line[1:last] + line[last + 1 :]
 
 
-async def hostname(call: Invocation) -> int:
-    """The host's name."""
-    call.out(f"{call.host.name}\n")
+async def run_hostname(call: Invocation) -> int:
+    """Print the host's name."""
+    call.write_output(f"{call.host.name}\n")
     return 0
 
 
-async def whoami(call: Invocation) -> int:
-    """Host and user."""
-    call.out(f"{(call.host.edition.domain or call.host.name).casefold()}\\{call.host.username.casefold()}\n")
+async def run_whoami(call: Invocation) -> int:
+    """Print the host (or domain) and the user."""
+    call.write_output(f"{(call.host.edition.domain or call.host.name).casefold()}\\{call.host.username.casefold()}\n")
     return 0
 
 
-async def ping(call: Invocation) -> int:
-    """`ping -n COUNT HOST`: a second between one and the next."""
+async def run_ping(call: Invocation) -> int:
+    """Run `ping -n COUNT HOST`, with one second between replies."""
     words = [word.casefold() for word in call.arguments]
     place = next((words.index(switch) + 1 for switch in ("-n", "/n") if switch in words), 0)
     count = int(words[place]) if 0 < place < len(words) and words[place].isdigit() else 4
     await call.host.sleep(count - 1)
-    call.out(f"\nPinging {words[-1]} with 32 bytes of data:\n" + f"Reply from {words[-1]}: bytes=32 time<1ms TTL=128\n" * count)
+    call.write_output(
+        f"\nPinging {words[-1]} with 32 bytes of data:\n" + f"Reply from {words[-1]}: bytes=32 time<1ms TTL=128\n" * count
+    )
     return 0
 
 
-async def powershell(call: Invocation) -> int:
-    """The commands of our scripts, each as a whole, and what the host's own says to a script.
+async def run_powershell(call: Invocation) -> int:
+    """Run a complete PowerShell command that Transom's scripts use; pass anything else to `host.powershell`.
 
-    One that is misspelt has no effect: what Windows has is compared with the texts by tests.
+    A misspelled command has no effect; tests compare these texts with what Windows has.
     """
     command = _TEXT.fullmatch(call.rest)
     if command is None and call.host.powershell is not None:
         return call.host.powershell(call)
     text = command[1] if command else ""
     if any(re.search(rf"\b{re.escape(name)}\b", text) for name in call.host.blocked):
-        call.error(f"{text}: blocked by group policy.\n")
+        call.write_error(f"{text}: blocked by group policy.\n")
         return 1
     if renamed := _RENAME.fullmatch(text):
         call.host.name_at_boot = renamed[1]
@@ -138,84 +140,87 @@ async def powershell(call: Invocation) -> int:
         return 0
     if hashed := _HASH.fullmatch(text):
         if call.host.unhashed:
-            call.error("Get-FileHash : The file cannot be read\n")
+            call.write_error("Get-FileHash : The file cannot be read\n")
             return 0
-        call.out(f"{hashlib.sha256(call.host.files.read(hashed[1])).hexdigest().upper()}\n")
+        call.write_output(f"{hashlib.sha256(call.host.files.read(hashed[1])).hexdigest().upper()}\n")
         return 0
-    for answering in (get_acl, local_users):
+    for answering in (run_acl_command, run_local_user_command):
         if (answer := answering(call, text)) is not None:
             return answer
     call.host.unknown.append("powershell.exe")
-    call.error("powershell.exe: this command is not simulated.\n")
+    call.write_error("powershell.exe: this command is not simulated.\n")
     return 1
 
 
-async def curl(call: Invocation) -> int:
-    """Fails as where no name can be resolved, unless the host's `fetch` says what a request brings."""
+async def run_curl(call: Invocation) -> int:
+    """Call the host's `fetch`; without it, fail as if no name can be resolved."""
     if call.host.fetch is None:
-        call.error("curl: (6) Could not resolve host\n")
+        call.write_error("curl: (6) Could not resolve host\n")
         return 6
     return call.host.fetch(call)
 
 
-def local_users(call: Invocation, text: str) -> int | None:
-    """What one of these commands comes to; None where it is another command."""
+def run_local_user_command(call: Invocation, text: str) -> int | None:
+    """Run a PowerShell command that creates or removes a local user; return None for any other command."""
     host = call.host
     if made := _MAKE.fullmatch(text):
         name, program, arguments, task, user = made.groups()
         if host.constrained or not host.makes_users or name != user or name in host.users:
             return 1
         sid = host.users[name] = f"S-1-5-21-1004336348-1177238915-682003330-{_FIRST_RID + len(host.users)}"
-        host.tasks.enter(Task(task, program, arguments, sid))
+        host.tasks.register(Task(task, program, arguments, sid))
         profile = host.files.make_directory(rf"C:\Users\{name}")
-        host.files.set_access(profile, acl=(*access.PERSONAL, access.grant(f"*{sid}:(OI)(CI)F")), protected=True)
+        host.files.set_access(profile, acl=(*access.PERSONAL, access.parse_grant(f"*{sid}:(OI)(CI)F")), protected=True)
         return 0
-    if gone := _REMOVE.fullmatch(text):
-        found = host.files.find(rf"C:\Users\{gone[1]}")
-        if host.users.pop(gone[1], None) is not None and isinstance(found, SimulatedDirectory):
-            host.files.remove_tree(found)
+    if removal := _REMOVE.fullmatch(text):
+        directory = host.files.find(rf"C:\Users\{removal[1]}")
+        if host.users.pop(removal[1], None) is not None and isinstance(directory, SimulatedDirectory):
+            host.files.remove_tree(directory)
         return 0
     return None
 
 
-async def schtasks(call: Invocation) -> int:
-    """`schtasks /create /tn NAME /xml FILE /f`, `/query /tn NAME`, `/run /tn NAME`, `/delete /tn NAME /f`: 0 or 1."""
+async def run_schtasks(call: Invocation) -> int:
+    """Run `schtasks` and return 0 or 1.
+
+    `/create /tn NAME /xml FILE /f`, `/query /tn NAME`, `/run /tn NAME`, `/delete /tn NAME /f`.
+    """
     words = [word.casefold() for word in call.arguments]
-    tasks, name = call.host.tasks, _after(call, "/tn")
+    tasks, name = call.host.tasks, _get_option(call, "/tn")
     if not tasks.runs:
-        call.error(_REFUSED)
+        call.write_error(_REFUSED)
         return 1
     if not words or name is None:
-        call.error("ERROR: Invalid syntax.\n")
+        call.write_error("ERROR: Invalid syntax.\n")
         return 1
-    if words[0] == "/create" and (file := _after(call, "/xml")) is not None and "/f" in words:
+    if words[0] == "/create" and (file := _get_option(call, "/xml")) is not None and "/f" in words:
         try:
-            tasks.create(name, call.host.files.read(call.absolute(file)))
+            tasks.create(name, call.host.files.read(call.resolve_path(file)))
         except (FileError, TaskError) as refused:
-            call.error(f"ERROR: {refused}\n")
+            call.write_error(f"ERROR: {refused}\n")
             return 1
-        call.out(f'SUCCESS: The scheduled task "{name}" has successfully been created.\n')
+        call.write_output(f'SUCCESS: The scheduled task "{name}" has successfully been created.\n')
         return 0
     task = tasks.find(name)
     if task is None:
-        call.error(_MISSING)
+        call.write_error(_MISSING)
         return 1
     match words[0]:
         case "/query":
-            call.out(f"\nFolder: \\\nTaskName    Next Run Time    Status\n{task.name}    N/A    Ready\n")
+            call.write_output(f"\nFolder: \\\nTaskName    Next Run Time    Status\n{task.name}    N/A    Ready\n")
         case "/run":
             tasks.run(task)
-            call.out(f'SUCCESS: Attempted to run the scheduled task "{task.name}".\n')
+            call.write_output(f'SUCCESS: Attempted to run the scheduled task "{task.name}".\n')
         case "/delete" if "/f" in words:
             tasks.delete(name)
-            call.out(f'SUCCESS: The scheduled task "{task.name}" was successfully deleted.\n')
+            call.write_output(f'SUCCESS: The scheduled task "{task.name}" was successfully deleted.\n')
         case _:
-            call.error("ERROR: Invalid syntax.\n")
+            call.write_error("ERROR: Invalid syntax.\n")
             return 1
     return 0
 
 
-def _after(call: Invocation, option: str) -> str | None:
+def _get_option(call: Invocation, option: str) -> str | None:
     words = call.arguments
     places = [place for place, word in enumerate(words[:-1]) if word.casefold() == option]
     return words[places[0] + 1] if places else None

@@ -10,12 +10,13 @@ import pytest
 import yaml
 from tests.support.management import machines, manifests
 from tests.support.management.apps import app, release
+from tests.support.management.cluster_apps_operator import desired_objects
 from tests.support.management.commands import transom, write
 from tests.support.management.management import Management
 from tests.support.management.manifests import RFC_LINE
 
-from transom.controllers.clusters.bootstrap import each
-from transom.controllers.clusters.objects import Kept
+from transom.controllers.clusters.bootstrap import run_for_each_cluster
+from transom.controllers.clusters.objects import KeepResult
 from transom.kube.resources import SECRETS
 from transom.kube.store import ObjectKey
 
@@ -35,12 +36,12 @@ async def test_a_fresh_cluster_gets_objects_that_the_operator_does_not_change(ma
     code, output, error = await transom(management, tmp_path, "apply", *arguments)
     assert (code, output.count("created"), error) == (0, 3, error)
     await management.until_objects(*ALL)
-    since = management.control_plane.moment()
+    since = management.control_plane.get_moment()
     code, output, _ = await transom(management, tmp_path, "apply", *arguments, "-o", "json")
     assert code == 0
-    assert {one["result"] for one in json.loads(output)["objects"]} == {"unchanged"}
-    code, output, _ = await transom(management, tmp_path, "diff", *arguments)
-    assert (code, output.count("unchanged")) == (0, 3)
+    assert {obj["result"] for obj in json.loads(output)["objects"]} == {"unchanged"}
+    code, output, error = await transom(management, tmp_path, "diff", *arguments)
+    assert (code, output.count("unchanged")) == (0, 3), error
     await management.settings()
     async with management.operator() as operator:
         await management.until_condition("ClustersApplied", "Applied")
@@ -76,7 +77,7 @@ async def test_what_waits_on_the_server_alone_gets_its_objects(management: Manag
     code, output, _ = await transom(management, tmp_path, "apply", *arguments)
     assert (code, output.count("changed"), output.count("deleted")) == (0, 3, 1)
     assert await management.data("Secret", SYSTEMD) == {"containerdProxy": "[Service]\n", "env": "", "shell": ""}
-    since = management.control_plane.moment()
+    since = management.control_plane.get_moment()
     await management.put(manifests.egress_proxy())
     async with management.operator() as operator:
         await management.until_condition("ClustersApplied", "Applied")
@@ -97,7 +98,7 @@ async def test_objects_need_to_be_told_where_and_leave_what_is_somebody_elses(ma
     await management.put(theirs, "somebody")
     code, output, _ = await transom(management, tmp_path, "apply", "-f", manifests_directory, "--objects", "--context", "lab")
     assert code == 1
-    assert f"somebody else's  Secret {management.org}/{SYSTEMD}" in output
+    assert f"not Transom's    Secret {management.org}/{SYSTEMD}" in output
     assert await management.data("Secret", SYSTEMD) == {"theirs": "hunter2"}
     held = await management.get("Secret", VALUES)
     assert held is not None
@@ -125,9 +126,9 @@ async def test_render_prints_what_apply_would_write_and_what_apps_need(managemen
     assert code == 0
     assert "spec.apps[2].kind" in error
     assert "must be App or HelmRelease" in error
-    assert f"\n      noProxy: {RFC_LINE}\n" in output
-    documents = [one for one in yaml.safe_load_all(output) if one]
-    assert [(one["kind"], one["metadata"]["name"]) for one in documents] == [
+    assert f"\n        noProxy: {RFC_LINE}\n" in output
+    documents = [item for item in yaml.safe_load_all(output) if item]
+    assert [(document["kind"], document["metadata"]["name"]) for document in documents] == [
         ("Secret", SYSTEMD),
         ("Secret", VALUES),
         ("ConfigMap", VALUES),
@@ -137,7 +138,7 @@ async def test_render_prints_what_apply_would_write_and_what_apps_need(managemen
     reference = {"name": VALUES, "namespace": management.org}
     assert documents[3]["spec"] == {"config": {"configMap": reference, "secret": reference}}
     assert documents[4]["apiVersion"] == "helm.toolkit.fluxcd.io/v2"
-    assert [one["kind"] for one in documents[4]["spec"]["valuesFrom"]] == ["ConfigMap", "Secret"]
+    assert [item["kind"] for item in documents[4]["spec"]["valuesFrom"]] == ["ConfigMap", "Secret"]
     # what is printed goes onto objects that are there
     for value in (app("mycluster-cert", management.org), release("chart-operator", management.org, {})):
         await management.put(value)
@@ -157,29 +158,19 @@ async def test_render_prints_what_apply_would_write_and_what_apps_need(managemen
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
 
 
+LOST = (
+    *("baseDomain", "bootstrapMode.apiServerPodPort", "bootstrapMode.enabled", "chartOperator.cni.install"),
+    *("ciliumNetworkPolicy.enabled", "cluster.private", "clusterCA", "clusterCIDR", "clusterDNSIP", "clusterID"),
+    *("externalDNSIP", "gcpProject", "provider", "subscriptionID"),
+)
+"""What the peer writes and Transom does not."""
+
+
 async def test_a_peers_objects_are_listed_and_handed_over_when_nothing_is_lost(management: Management, tmp_path: Path) -> None:
-    labels = {"giantswarm.io/cluster": "mycluster", "giantswarm.io/managed-by": "cluster-apps-operator"}
-
-    def theirs(kind: str, name: str, **data: str) -> dict[str, Any]:
-        if kind == "Secret":
-            data = {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}
-        return {"kind": kind, "metadata": {"name": name, "namespace": management.org, "labels": labels}, "data": data}
-
-    old = theirs("Secret", SYSTEMD, containerdProxy='[Service]\nEnvironment="HTTP_PROXY=http://u:hunter2@old"\n')
-    await management.put(old, "peer")
-    await management.put(theirs("ConfigMap", VALUES, values="baseDomain: x.example\ncluster:\n  private: true\n"), "peer")
-    await management.put(theirs("Secret", VALUES, values="cluster:\n  proxy:\n    http: http://u:hunter2@old\n"), "peer")
-    await management.put(
-        theirs("Secret", "gone-systemd-proxy")
-        | {
-            "metadata": {
-                "name": "gone-systemd-proxy",
-                "namespace": management.org,
-                "labels": labels | {"giantswarm.io/cluster": "gone"},
-            }
-        },
-        "peer",
-    )
+    peer = desired_objects("proxied", "mycluster", management.org)
+    for item in peer.values():
+        await management.put(item, "peer")
+    await management.put(desired_objects("proxied", "gone", management.org)["Secret", "gone-systemd-proxy"], "peer")
     await management.cluster()
     await management.settings()
     arguments = ("adopt", "--from", "cluster-apps-operator", "--context", "lab", "-o", "json")
@@ -187,18 +178,18 @@ async def test_a_peers_objects_are_listed_and_handed_over_when_nothing_is_lost(m
     async def listed(*more: str) -> dict[tuple[str, str], tuple[str, tuple[str, ...]]]:
         code, output, error = await transom(management, tmp_path, *arguments, *more)
         assert code == 1, error
-        return {(one["kind"], one["name"]): (one["result"], tuple(one["loses"])) for one in json.loads(output)}
+        return {(load["kind"], load["name"]): (load["result"], tuple(load["loses"])) for load in json.loads(output)}
 
-    lost = ("kept: it would lose values", ("baseDomain", "cluster.private"))
+    lost = ("kept: it would lose values", LOST)
     rest = {
         ("ConfigMap", VALUES): lost,
-        ("Secret", "gone-systemd-proxy"): ("kept: the settings ask for no such object", ()),
+        ("Secret", "gone-systemd-proxy"): ("kept: the settings do not require this object", ()),
     }
     secrets = (("Secret", SYSTEMD), ("Secret", VALUES))
     assert await listed() == rest | dict.fromkeys(secrets, ("to hand over", ()))
     held = await management.get("Secret", SYSTEMD)
     assert held is not None
-    assert "annotations" not in held["metadata"]
+    assert "transom.dev/adopt" not in held["metadata"]["annotations"]
     assert await listed("--yes") == rest | dict.fromkeys(secrets, ("handed over", ()))
     async with management.operator():
         await management.until_data("Secret", SYSTEMD, "containerdProxy", "192.168.52.220")
@@ -234,13 +225,13 @@ async def test_clusters_that_the_peer_gives_no_proxy_are_named_before_they_get_o
     code, output, error = await transom(management, tmp_path, *arguments)
     assert "spec.clusterSelector" not in error
     assert f"Secret {management.org}/inside-systemd-proxy: handed over" in output
-    assert f"Secret {management.org}/outside-cluster-values: kept: the settings ask for no such object" in output
+    assert f"Secret {management.org}/outside-cluster-values: kept: the settings do not require this object" in output
 
 
 async def test_after_ctrl_c_it_is_known_which_clusters_are_done() -> None:
-    begun, done = asyncio.Event(), Kept("Secret", "org", "one-cluster-values", "created")
+    begun, done = asyncio.Event(), KeepResult("Secret", "org", "one-cluster-values", "created")
 
-    async def work(place: ObjectKey, _: object) -> list[Kept]:
+    async def work(place: ObjectKey, _: object) -> list[KeepResult]:
         if place.name == "one":
             return [done]
         begun.set()
@@ -248,7 +239,7 @@ async def test_after_ctrl_c_it_is_known_which_clusters_are_done() -> None:
         return []
 
     chosen = [(ObjectKey("org", name), ()) for name in ("one", "two", "three")]
-    working = asyncio.create_task(each(chosen, [], work))
+    working = asyncio.create_task(run_for_each_cluster(chosen, [], work))
     await begun.wait()
     working.cancel()
     report = await working

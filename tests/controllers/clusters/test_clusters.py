@@ -9,6 +9,8 @@ import yaml
 from lab.control_plane import Moment
 from tests.support.bundles import certificate
 from tests.support.management.apps import app, release
+from tests.support.management.cluster_apps_operator import desired_objects, reconcile
+from tests.support.management.machines import template
 from tests.support.management.management import CLUSTERS, RELEASES, TEMPLATES, Management
 from tests.support.management.manifests import ENCODED, NO_PROXY, PROXY, RFC_LINE, egress_proxy
 
@@ -18,6 +20,7 @@ from transom.kube.store import ObjectKey
 
 pytestmark = pytest.mark.lab
 VALUES, SYSTEMD, CA = "mycluster-cluster-values", "mycluster-systemd-proxy", "mycluster-egress-ca"
+OWN_SYSTEMD = "mycluster-egress-systemd-proxy"
 ALL = (("ConfigMap", VALUES), ("Secret", VALUES), ("Secret", SYSTEMD))
 
 
@@ -44,12 +47,12 @@ async def test_the_objects_of_a_cluster_are_written_once_and_a_restart_writes_no
         assert ENCODED.replace("%", "%%") in (await management.data("Secret", SYSTEMD) or {})["containerdProxy"]
         values = await management.data("ConfigMap", VALUES)
         assert values is not None
-        assert f"\n  noProxy: {RFC_LINE}\n" in values["values"]
+        assert f"\n    noProxy: {RFC_LINE}\n" in values["values"]
         assert (await management.until_condition("ClustersApplied", "Applied"))[0] == "True"
         assert len(management.writes()) == 3
         anchor = await management.get("ConfigMap", VALUES)
         assert "hunter2" not in str(anchor)
-    since = management.control_plane.moment()
+    since = management.control_plane.get_moment()
     async with management.operator() as operator:
         await management.settled(operator)
         assert management.writes(since) == []
@@ -58,8 +61,8 @@ async def test_the_objects_of_a_cluster_are_written_once_and_a_restart_writes_no
 
 
 def _gets(management: Management, since: Moment) -> list[str]:
-    entries = management.control_plane.audit(since)
-    found = [one["objectRef"] for one in entries if one["verb"] == "get" and "objectRef" in one]
+    entries = management.control_plane.read_audit(since)
+    found = [entry["objectRef"] for entry in entries if entry["verb"] == "get" and "objectRef" in entry]
     return [reference.get("namespace", "") for reference in found if reference["resource"] == "secrets"]
 
 
@@ -70,7 +73,7 @@ async def test_a_change_writes_each_object_once_and_what_does_not_change_not_at_
     async with management.operator() as operator:
         await management.until_objects(*ALL, ("ConfigMap", CA))
         await management.settled(operator)
-        since = management.control_plane.moment()
+        since = management.control_plane.get_moment()
         await management.settings("hunter2 other", trustedCA={"name": "corp-ca"})
         await management.until_data("Secret", SYSTEMD, "containerdProxy", "hunter2%%20other")
         await management.settled(operator)
@@ -152,6 +155,34 @@ async def test_values_of_our_own_names_stand_beside_a_peers(management: Manageme
         await management.until_objects(*ALL)
 
 
+async def test_a_drop_in_of_our_own_name_stands_beside_a_peers(management: Management) -> None:
+    """cluster-apps-operator goes on with its own; a template that names the peer's Secret does not make it ours."""
+    peer = desired_objects("proxied", "mycluster", management.org)
+    for item in peer.values():
+        await management.put(item, "peer")
+    named = {"name": SYSTEMD, "key": "containerdProxy"}
+    file = {"path": "/etc/systemd/system/containerd.service.d/http-proxy.conf", "contentFrom": {"secret": named}}
+    await management.put(template(spec={"files": [file]}, labels={}, namespace=management.org))
+    await management.cluster()
+    await management.settings(values={"names": "Own", "dropInName": "Own"})
+    async with management.operator():
+        await management.until_data("Secret", OWN_SYSTEMD, "containerdProxy", "192.168.52.220")
+        await management.until_condition("ClustersApplied", "Applied")
+        await management.until_condition("Conflict", "NoConflict")
+        for kind, name in peer:
+            assert (await management.get(kind, name) or {})["data"] == peer[kind, name]["data"]
+        # a pass of the peer finds its own objects as it left them, and none of ours
+        existing = [value for kind, name in await management.objects() if (value := await management.get(kind, name))]
+        after = reconcile(existing, peer)
+        assert all(after[item["kind"], item["metadata"]["name"]]["data"] == item["data"] for item in existing)
+        # the peer is gone, and its name is ours again
+        for kind, name in peer:
+            await management.client.delete(SECRETS if kind == "Secret" else CONFIG_MAPS, name, management.org)
+        await management.settings()
+        await management.until_data("Secret", SYSTEMD, "containerdProxy", "192.168.52.220")
+        await management.until_objects(*ALL)
+
+
 async def test_what_is_somebody_elses_is_named_and_left_until_it_is_handed_over(management: Management) -> None:
     theirs = {"kind": "Secret", "metadata": {"name": SYSTEMD, "namespace": management.org}, "data": {"theirs": "aHVudGVyMg=="}}
     await management.put(theirs, "somebody")
@@ -160,7 +191,7 @@ async def test_what_is_somebody_elses_is_named_and_left_until_it_is_handed_over(
     async with management.operator():
         _, _, message = await management.until_condition("Conflict", "Conflict")
         assert f"Secret {management.org}/{SYSTEMD}" in message
-        assert "transom.dev/adopt" in message
+        assert "transom adopt" in message
         assert await management.data("Secret", SYSTEMD) == {"theirs": "hunter2"}
         # settings removed: theirs stays
         await management.client.delete(EGRESS_PROXIES, "cluster")
@@ -209,7 +240,7 @@ async def test_a_machine_that_is_made_has_a_deleted_secret_put_back(management: 
 
 async def test_invalid_settings_leave_every_cluster_what_it_has(management: Management) -> None:
     async with with_all_objects(management) as operator:
-        since = management.control_plane.moment()
+        since = management.control_plane.get_moment()
         await management.settings(noProxy="*.example.com")
         await management.until_condition("Valid", "Invalid")
         await management.cluster("late")
@@ -228,7 +259,7 @@ async def test_networks_and_endpoint_come_when_they_are_known(management: Manage
     await management.settings()
     async with management.operator():
         text = await management.until_data("ConfigMap", VALUES, "values", "noProxy: cluster.local,172.16.0.0/16")
-        assert yaml.safe_load(text).keys() == {"proxy", "cluster"}
+        assert yaml.safe_load(text).keys() == {"cluster"}
         await management.cluster()
         await management.until_data("ConfigMap", VALUES, "values", f"noProxy: {RFC_LINE}\n")
 
@@ -248,7 +279,7 @@ async def test_two_clusters_with_one_id_a_label_that_is_no_name_and_a_layer_that
         assert (
             f"Cluster {management.org}/old and Cluster {management.org}/new have one id, same: the older, old, has" in message
         )
-        assert f"Cluster {management.org}/odd: metadata.labels[giantswarm.io/cluster] is no name" in message
+        assert f"Cluster {management.org}/odd: metadata.labels[giantswarm.io/cluster] must be" in message
         assert (await management.until_condition("ClustersApplied", "SelectsNothing", "lonely"))[0] == "False"
         # the younger inherits
         await management.client.delete(CLUSTERS, "old", management.org)
@@ -354,12 +385,12 @@ async def test_releases_that_ask_list_the_values_and_keep_their_objects(manageme
         assert await management.data("Secret", VALUES) == {"values": "{}\n"}
         # somebody lists values of their own: from then on the list is theirs
         await management.put(release("empty", management.org, labels, valuesFrom=own), "kustomize-controller")
-        since = management.control_plane.moment()
+        since = management.control_plane.get_moment()
         await management.settings()
         await management.until_data("Secret", VALUES, "values", "192.168.52.220")
         await management.settled(operator)
         assert await values("empty") == own
-        assert [one for one in management.writes(since) if one[1] == "helmreleases"] == []
+        assert [write for write in management.writes(since) if write[1] == "helmreleases"] == []
         await management.merge(
             "HelmRelease", "mycluster-by-name", {"metadata": {"labels": {"transom.dev/inject": None}}}, management.org
         )
@@ -386,7 +417,7 @@ async def test_an_app_that_names_no_cluster_belongs_to_the_one_its_name_begins_w
 
     async def values() -> list[str | None]:
         found = [await management.get("App", name) for name in ("prod-cert-manager", "prod-two-cert-manager", "elsewhere")]
-        configs = [one["spec"].get("config") if one else None for one in found]
+        configs = [item["spec"].get("config") if item else None for item in found]
         return [config["secret"]["name"] if config else None for config in configs]
 
     async with management.operator() as operator:
@@ -402,7 +433,7 @@ async def test_a_cluster_on_its_way_out_is_left_alone(management: Management) ->
         await management.until_objects(*ALL)
         await management.client.delete(CLUSTERS, "mycluster", management.org)
         await management.settled(operator)
-        since = management.control_plane.moment()
+        since = management.control_plane.get_moment()
         await management.settings(httpProxy=PROXY.replace("3128", "3129"))
         await management.settled(operator)
         assert management.writes(since) == []
@@ -439,15 +470,15 @@ async def test_many_clusters_are_one_status_and_not_an_event_each(management: Ma
     for number in range(30):
         await management.cluster(f"c{number:02}")
     await management.settings()
-    since = management.control_plane.moment()
+    since = management.control_plane.get_moment()
     async with management.operator() as operator:
         _, _, message = await management.until_condition("ClustersApplied", "Applied")
         assert message == "30 clusters have what the settings ask for"
         await management.settled(operator)
         assert len(management.writes(since)) == 90
-    references = [one.get("objectRef") or {} for one in management.control_plane.audit(since) if one["verb"] != "watch"]
-    assert len([one for one in references if one.get("resource") == "events"]) <= 1
-    assert len([one for one in references if one.get("subresource") == "status"]) <= 4
+    references = [item.get("objectRef") or {} for item in management.control_plane.read_audit(since) if item["verb"] != "watch"]
+    assert len([reference for reference in references if reference.get("resource") == "events"]) <= 1
+    assert len([reference for reference in references if reference.get("subresource") == "status"]) <= 4
 
 
 async def test_clusters_that_go_while_they_are_written_to_leave_nothing(management: Management) -> None:

@@ -35,7 +35,7 @@ async def test_the_list_follows_the_infrastructure_object(management: Management
     plane = management.control_plane
     module = infrastructure.MODULES["aws"][0]
     kinds = [(module, "awsclusters"), (module, "awsmanagedcontrolplanes", "controlplane.cluster.x-k8s.io")]
-    definitions = infrastructure.definitions(kinds)
+    definitions = infrastructure.read_definitions(kinds)
     await asyncio.to_thread(plane.define, definitions)
 
     def named(value: dict[str, Any]) -> list[dict[str, Any]]:

@@ -3,9 +3,9 @@
 import pytest
 from tests.support.management.manifests import cluster, read
 
-from transom.controllers.clusters.adoption import Public, _losses
-from transom.controllers.join.cluster_facts import _published
-from transom.kube.objects import ObjectMeta, Whole
+from transom.controllers.clusters.adoption import PublicClusters, list_lost_values
+from transom.controllers.join.cluster_facts import _parse_cluster_info
+from transom.kube.objects import ObjectMeta, UnstructuredObject
 from transom.proxy.objects import Cluster, LabelSelector
 
 MERGES = "a: &a {x: 1}\n" + "".join(
@@ -27,26 +27,26 @@ ODD = (
 )
 
 
-def info(text: str) -> Whole:
-    return Whole(ObjectMeta("cluster-info", "kube-public"), {"data": {"kubeconfig": text}})
+def info(text: str) -> UnstructuredObject:
+    return UnstructuredObject(ObjectMeta("cluster-info", "kube-public"), {"data": {"kubeconfig": text}})
 
 
 @pytest.mark.parametrize("text", [text for _, text in UNREAD], ids=[name for name, _ in UNREAD])
 def test_what_is_not_read(text: str) -> None:
-    assert _published(info(f"{SERVER}{text}")) is None
-    (lost,) = _losses(f"a: 1\n{text}", "a: 1")
+    assert _parse_cluster_info(info(f"{SERVER}{text}")) is None
+    (lost,) = list_lost_values(f"a: 1\n{text}", "a: 1")
     assert lost.startswith("what cannot be read: ")
 
 
 @pytest.mark.parametrize("text", [text for _, text in ODD], ids=[name for name, _ in ODD])
 def test_what_is_odd_and_read(text: str) -> None:
-    assert _published(info(f"{SERVER}{text}")) == {"server": "https://10.0.0.1:6443"}
-    assert _losses(f"a: 1\n{text}", "a: 1") == ("x",)
+    assert _parse_cluster_info(info(f"{SERVER}{text}")) == {"server": "https://10.0.0.1:6443"}
+    assert list_lost_values(f"a: 1\n{text}", "a: 1") == ("x",)
 
 
 def test_losses_are_named_by_their_keys() -> None:
-    assert _losses("a: {b: 1, c: {}}\nd: [1]", "a: {b: 2}") == ("a.c", "d")
-    assert _losses(None, "a: 1") == ()
+    assert list_lost_values("a: {b: 1, c: {}}\nd: [1]", "a: {b: 2}") == ("a.c", "d")
+    assert list_lost_values(None, "a: 1") == ()
 
 
 def test_the_selector_that_keeps_everything_as_it_was() -> None:
@@ -55,10 +55,10 @@ def test_the_selector_that_keeps_everything_as_it_was() -> None:
         return objects.clusters
 
     inside = clusters(a={"vpc": "private", "x": "1"}, b={"vpc": "private", "x": "1"})
-    found = Public(clusters(c={"x": "1"}), inside)
+    found = PublicClusters(clusters(c={"x": "1"}), inside)
     assert (found.selector, found.to_label) == (LabelSelector({"vpc": "private"}), ())
     # nothing tells them apart: by a label that is to be set
-    found = Public(clusters(c={"vpc": "private", "x": "1"}), inside)
+    found = PublicClusters(clusters(c={"vpc": "private", "x": "1"}), inside)
     assert (found.selector, found.to_label) == (LabelSelector({"egress-proxy": "true"}), inside)
-    found = Public(clusters(c={}), ())
+    found = PublicClusters(clusters(c={}), ())
     assert (found.selector, found.to_label) == (LabelSelector({"egress-proxy": "true"}), ())

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.support.management.manifests import base, cluster, credentials, egress_proxy, read, unsent
 
-from transom.controllers.clusters.status import ClusterReport, conditions
+from transom.controllers.clusters.status import ClusterReport, build_conditions
 
 A, B = ("org-giantswarm", "a"), ("org-giantswarm", "b")
 FOREIGN = ClusterReport(conflicts=("Secret org-giantswarm/a-systemd-proxy",))
@@ -20,7 +20,7 @@ OPENSHIFT = {
 
 def said(reports: dict[tuple[str, str], ClusterReport], *given: dict[str, Any]) -> dict[str, dict[str, tuple[str, str]]]:
     objects, settings = read(*given)
-    found = conditions(objects, settings, reports)
+    found = build_conditions(objects, settings, reports)
     return {
         name: {type_: (condition.reason, condition.message) for type_, condition in some.items()}
         for name, some in found.items()
@@ -54,7 +54,7 @@ def test_a_layer_speaks_of_its_own_clusters_alone() -> None:
     found = said({A: FOREIGN, B: ClusterReport()}, *given)
     assert found["own"]["ClustersApplied"][0] == "Applied"
     assert found["own"]["Conflict"][0] == "NoConflict"
-    assert "Secret org-giantswarm/a-systemd-proxy: somebody else's" in found["cluster"]["Conflict"][1]
+    assert "Secret org-giantswarm/a-systemd-proxy: not managed by Transom" in found["cluster"]["Conflict"][1]
 
 
 def test_many_conflicts_are_counted_not_listed() -> None:
@@ -79,7 +79,7 @@ def test_clusters_that_credentials_are_withheld_from_are_counted_where_they_come
     reason, message = found["cluster"]["CredentialsWithheld"]
     assert reason == "NoClusterSelector"
     assert message.startswith("spec.clusterSelector: is not set")
-    assert "5 clusters get nothing that holds them" in message
+    assert "5 clusters get no settings with credentials" in message
     assert "(org-giantswarm/c0, org-giantswarm/c1, org-giantswarm/c2 and 2 more)" in message
     assert found["cluster"]["ClustersApplied"][0] == "CredentialsWithheld"
     assert found["own"]["CredentialsWithheld"][0] == "NotWithheld"

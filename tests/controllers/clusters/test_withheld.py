@@ -34,7 +34,7 @@ async def versions(management: Management) -> dict[tuple[str, str], str]:
 
 
 async def until_withheld(management: Management, clusters: int) -> str:
-    what = "1 cluster gets nothing" if clusters == 1 else f"{clusters} clusters get nothing"
+    what = "1 cluster gets no settings" if clusters == 1 else f"{clusters} clusters get no settings"
 
     async def counted() -> str | None:
         status, reason, message = (await management.conditions()).get("CredentialsWithheld", ("", "", ""))
@@ -104,13 +104,13 @@ async def test_neither_templates_nor_the_clusters_own_server_are_told(management
 
 async def test_a_command_holds_back_what_the_operator_does(management: Management, tmp_path: Path) -> None:
     await management.cluster()
-    for spec, there in (({"clusterSelector": None}, set()), ({}, set(ALL))):
+    for spec, item in (({"clusterSelector": None}, set()), ({}, set(ALL))):
         arguments = ("-f", str(write(tmp_path, management, **spec)), "--objects", "--context", "lab")
         code, output, error = await transom(management, tmp_path, "apply", *arguments)
         assert code == 0, error
-        assert ("spec.clusterSelector" in error) == (not there)
-        assert bool(output) == bool(there)
-        assert await management.objects() == there
+        assert ("spec.clusterSelector" in error) == (not item)
+        assert bool(output) == bool(item)
+        assert await management.objects() == item
     before = await versions(management)
     arguments = ("-f", str(write(tmp_path, management, clusterSelector=None)), "--objects", "--context", "lab")
     assert (await transom(management, tmp_path, "apply", *arguments))[0] == 0

@@ -9,15 +9,15 @@ from tests.support.operator.clusters import PROXY, Cluster, admin, environment
 from tests.support.waiting import until
 
 from transom.controllers.runtime.base_removal import FINALIZER
-from transom.controllers.runtime.options import Pace
-from transom.kube import NotFound
+from transom.controllers.runtime.options import HostTimings
+from transom.kube.errors import NotFound
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES
-from transom.manifests.definitions import definitions
+from transom.manifests.definitions import build_crds
 from transom.windows.host.queries import LEDGER
 from winsim import Host, Simulator
 
 pytestmark = pytest.mark.lab
-QUICK = Pace(check_interval=1.0)
+QUICK = HostTimings(check_interval=1.0)
 
 
 async def applied(cluster: Cluster, number: int = 2) -> list[Host]:
@@ -64,13 +64,13 @@ async def test_a_deletion_that_nobody_saw_is_carried_out(cluster: Cluster) -> No
 
     async def said() -> bool:
         held = (await cluster.client.get(EGRESS_PROXIES, "cluster")).value["status"]["conditions"]
-        return "Removing" in [one["reason"] for one in held if one["type"] == "Ready"]
+        return "Removing" in [item["reason"] for item in held if item["type"] == "Ready"]
 
     async with cluster.operator():
         await until(said)
         hosts[1].faults.refuses = False
         await base_gone(cluster)
-        assert [host.registry.key(LEDGER) for host in hosts] == [None, None]
+        assert [host.registry.find_key(LEDGER) for host in hosts] == [None, None]
         for number in range(2):
             await cluster.until(f"win-{number}", Ready="True", ProxyApplied="True/NotConfigured")
 
@@ -88,7 +88,7 @@ async def test_a_base_that_is_not_there_takes_nothing_away(cluster: Cluster) -> 
         await kept(cluster, hosts, before)
         await cluster.proxy()
         await cluster.wait_ready()
-        assert [host.registry.key(LEDGER) for host in hosts] == [None, None]
+        assert [host.registry.find_key(LEDGER) for host in hosts] == [None, None]
 
 
 @pytest.mark.parametrize("how", ["renamed", "annotated"])
@@ -114,7 +114,7 @@ async def test_a_rename_and_a_persons_word_change_no_host(cluster: Cluster, how:
 
 @pytest.fixture(scope="module")
 def own_plane() -> Iterator[ControlPlane]:
-    with ControlPlane(definitions=definitions()) as running:
+    with ControlPlane(definitions=build_crds()) as running:
         yield running
 
 
@@ -135,9 +135,9 @@ async def test_a_definition_deleted_and_made_anew_changes_no_host(alone: Cluster
         # the status is still that of the process before it
         await until(lambda: operator.working)
         # the server looks for what is left of a kind every five seconds
-        await asyncio.to_thread(own_plane.kubectl, "delete", "crd", "egressproxies.transom.dev", "--timeout=120s")
+        await asyncio.to_thread(own_plane.run_kubectl, "delete", "crd", "egressproxies.transom.dev", "--timeout=120s")
         await asyncio.sleep(2)
-        own_plane.define(definitions())
+        own_plane.define(build_crds())
         # by the process that knows them the last settings are kept; the next one says that they are missing
         assert starts(hosts) == before
         assert all(f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet") for host in hosts)

@@ -15,11 +15,11 @@ from tests.support.waiting import until as wait_until
 
 from lab import openshift
 from transom.controllers.runtime import settings
-from transom.kube.objects import Whole
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
 from transom.kube.store import Malformed, Store
 from transom.operations.metrics import OperatorMetrics
-from transom.proxy.trust import SYSTEM_CA_FILE, parse_bundle, pem
+from transom.proxy.trust import SYSTEM_CA_FILE, format_pem, parse_bundle
 from winsim import Host
 
 pytestmark = pytest.mark.lab
@@ -34,7 +34,7 @@ async def status(cluster: Cluster, name: str = "cluster") -> dict[str, Any]:
 
 async def conditions(cluster: Cluster, name: str = "cluster") -> dict[str, tuple[str, str, str]]:
     found = (await status(cluster, name)).get("conditions", ())
-    return {one["type"]: (one["status"], one["reason"], one["message"]) for one in found}
+    return {item["type"]: (item["status"], item["reason"], item["message"]) for item in found}
 
 
 async def until(cluster: Cluster, name: str = "cluster", **wanted: str) -> dict[str, tuple[str, str, str]]:
@@ -56,8 +56,8 @@ async def until(cluster: Cluster, name: str = "cluster", **wanted: str) -> dict[
 async def events(cluster: Cluster, name: str = "cluster") -> list[tuple[str, str]]:
     found = await cluster.client.list_objects(WHOLE_EVENTS, "default")
     uid = (await cluster.client.get(EGRESS_PROXIES, name)).metadata.uid
-    values = [one.value for one in found.items if one.value["involvedObject"].get("uid") == uid]
-    return [(one["reason"], one["message"]) for one in values]
+    values = [item.value for item in found.items if item.value["involvedObject"].get("uid") == uid]
+    return [(value["reason"], value["message"]) for value in values]
 
 
 async def data(cluster: Cluster, name: str) -> dict[str, str]:
@@ -75,7 +75,7 @@ async def until_data(cluster: Cluster, name: str, wanted: dict[str, str]) -> Non
 
 
 async def ask(cluster: Cluster, name: str, label: str = LABEL, value: str = "true", **others: str) -> None:
-    path = CONFIG_MAPS.path(cluster.namespace, name)
+    path = CONFIG_MAPS.build_path(cluster.namespace, name)
     metadata = {"name": name, "namespace": cluster.namespace, "labels": {label: value}}
     whole = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": others}
     query = {"fieldManager": "somebody", "force": "true"}
@@ -84,7 +84,9 @@ async def ask(cluster: Cluster, name: str, label: str = LABEL, value: str = "tru
 
 def with_system_cas(*roots: str) -> set[str]:
     system = parse_bundle(Path(SYSTEM_CA_FILE).read_text()).certificates
-    return {one.sha256 for one in system} | {one.sha256 for root in roots for one in parse_bundle(root).certificates}
+    return {item.sha256 for item in system} | {
+        certificate.sha256 for root in roots for certificate in parse_bundle(root).certificates
+    }
 
 
 async def test_the_status_shows_what_holds_and_no_password(cluster: Cluster, control_plane: ControlPlane) -> None:
@@ -97,9 +99,9 @@ async def test_the_status_shows_what_holds_and_no_password(cluster: Cluster, con
         )
         metrics = OperatorMetrics()
         metrics.follow(operator)
-        for one in parse_bundle(ROOT_1 + ROOT_2).certificates:
-            expiry = "transom_trust_certificate_expiry_timestamp_seconds", {"sha256": one.sha256}
-            assert metrics.registry.get_sample_value(*expiry) == one.not_after.timestamp()
+        for certificate in parse_bundle(ROOT_1 + ROOT_2).certificates:
+            expiry = "transom_trust_certificate_expiry_timestamp_seconds", {"sha256": certificate.sha256}
+            assert metrics.registry.get_sample_value(*expiry) == certificate.not_after.timestamp()
         assert metrics.registry.get_sample_value("transom_settings_valid") == 1
         assert found["Valid"][0] == "True"
         shown = await status(cluster)
@@ -114,9 +116,9 @@ async def test_the_status_shows_what_holds_and_no_password(cluster: Cluster, con
         shown = await status(cluster)
         assert not shown.keys() & {"httpProxy", "httpsProxy", "noProxy", "trustBundle"}
         assert (await cluster.client.get(EGRESS_PROXIES, "cluster")).metadata.resource_version != version
-    table = await asyncio.to_thread(control_plane.kubectl, "get", "epx", "cluster")
+    table = await asyncio.to_thread(control_plane.run_kubectl, "get", "epx", "cluster")
     assert table.splitlines()[1].split()[1:5] == ["True", "Ready", "0", "0"]
-    everything = str([one.value for one in (await cluster.client.list_objects(WHOLE_EVENTS, "default")).items])
+    everything = str([item.value for item in (await cluster.client.list_objects(WHOLE_EVENTS, "default")).items])
     assert PASSWORD not in everything + table + str(shown)
 
 
@@ -132,14 +134,14 @@ async def test_an_invalid_edit_is_told_once_and_what_held_goes_on_to_hold(cluste
         assert found["Valid"][2].startswith("spec.")
         assert "spec.noProxy: " in found["Valid"][2]
         assert metrics.registry.get_sample_value("transom_settings_valid") == 0
-        assert "spec.trustedCA.name: there is no ConfigMap" in found["TrustBundleValid"][2]
+        assert "spec.trustedCA.name: no ConfigMap" in found["TrustBundleValid"][2]
         shown = await status(cluster)
         assert [shown[field] for field in ("httpProxy", "noProxy")] == [held[field] for field in ("httpProxy", "noProxy")]
         # edits of others compute everything anew, and say nothing new
         for number in range(3):
             await cluster.bundle(ROOT_1, f"other-{number}")
             await asyncio.sleep(0.4)
-        told = [one for one in await events(cluster) if one[0] == "InvalidSettings"]
+        told = [event for event in await events(cluster) if event[0] == "InvalidSettings"]
         assert len(told) == 1
         assert told[0][1] == found["Valid"][2]
         await cluster.bundle("no certificate", "nobody-made-it")
@@ -176,7 +178,9 @@ async def test_nothing_is_written_where_nothing_changed(cluster: Cluster, contro
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, trustedCA={"name": "corp-ca"})
 
     def writes() -> list[str]:
-        uris = [entry["requestURI"].split("?")[0] for entry in control_plane.audit(cluster.began) if entry["verb"] == "patch"]
+        uris = [
+            entry["requestURI"].split("?")[0] for entry in control_plane.read_audit(cluster.began) if entry["verb"] == "patch"
+        ]
         return [uri for uri in uris if uri.endswith(("/egressproxies/cluster/status", f"{cluster.namespace}/configmaps/asks"))]
 
     before = len(writes())
@@ -196,13 +200,15 @@ async def test_a_status_is_written_once_however_late_it_is_heard_of(
     put = Store.put
 
     def not_yet(self: Store[Any], obj: Any, malformed: Malformed | None = None) -> None:
-        if not (isinstance(obj, Whole) and obj.value.get("kind") == EGRESS_PROXIES.kind and obj.value.get("status")):
+        if not (
+            isinstance(obj, UnstructuredObject) and obj.value.get("kind") == EGRESS_PROXIES.kind and obj.value.get("status")
+        ):
             put(self, obj, malformed)
 
     monkeypatch.setattr(Store, "put", not_yet)
 
     def writes(name: str = "cluster") -> int:
-        told = [entry for entry in control_plane.audit(cluster.began) if entry["verb"] == "patch"]
+        told = [entry for entry in control_plane.read_audit(cluster.began) if entry["verb"] == "patch"]
         return sum(entry["requestURI"].split("?")[0].endswith(f"/egressproxies/{name}/status") for entry in told)
 
     await cluster.bundle(ROOT_1)
@@ -243,7 +249,7 @@ async def test_config_maps_get_the_bundle_and_keep_their_own_keys(cluster: Clust
         for name in ("whole", "openshift"):
             await until_keys(cluster, name, "ca-bundle.crt")
             text = (await data(cluster, name))["ca-bundle.crt"]
-            assert {one.sha256 for one in parse_bundle(text).certificates} == with_system_cas(ROOT_1)
+            assert {certificate.sha256 for certificate in parse_bundle(text).certificates} == with_system_cas(ROOT_1)
         assert (await data(cluster, "whole"))["theirs"] == "1"
         # rotated
         await cluster.bundle(ROOT_2)
@@ -288,7 +294,7 @@ async def test_a_config_map_that_is_deleted_stays_deleted(cluster: Cluster, cont
         await cluster.delete(CONFIG_MAPS, "asks")
         await cluster.bundle(ROOT_2)
         await asyncio.sleep(1)
-    found = await asyncio.to_thread(control_plane.kubectl, "get", "configmap", "-n", cluster.namespace, "-o", "name")
+    found = await asyncio.to_thread(control_plane.run_kubectl, "get", "configmap", "-n", cluster.namespace, "-o", "name")
     assert "configmap/asks" not in found
 
 
@@ -386,7 +392,7 @@ async def test_openshifts_proxy_is_the_base_as_soon_as_there_is_one(cluster: Clu
         try:
             await asyncio.to_thread(openshift.define, control_plane, (openshift.PROXIES,))
             await asyncio.to_thread(control_plane.apply, [proxy | {"spec": {"httpProxy": url}}])
-            await asyncio.to_thread(control_plane.kubectl, *patch)
+            await asyncio.to_thread(control_plane.run_kubectl, *patch)
             found = await until(cluster, Superseded="OpenShiftProxy")
             assert found["Superseded"][0] == "True"
             own = operator.settings.own
@@ -413,7 +419,7 @@ async def an_invalid_proxy_of_openshift_is_told(
     spec = {"httpProxy": url, "trustedCA": {"name": managed["name"]}, "noProxy": "*.example.com"}
     await asyncio.to_thread(control_plane.apply, [namespace, proxy | {"spec": spec}])
     found = await until(cluster, Valid="Invalid", TrustBundleValid="Invalid")
-    missing = "spec.trustedCA.name of Proxy/cluster: there is no ConfigMap openshift-config-managed/trusted-ca-bundle"
+    missing = "spec.trustedCA.name of Proxy/cluster: no ConfigMap openshift-config-managed/trusted-ca-bundle exists"
     assert found["TrustBundleValid"][2].startswith(missing)
     bundle = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": managed, "data": {"ca-bundle.crt": ROOT_1}}
     await asyncio.to_thread(control_plane.apply, [bundle, proxy | {"spec": spec}])
@@ -426,11 +432,11 @@ async def an_invalid_proxy_of_openshift_is_told(
             told = await of_proxy(cluster)
             await asyncio.sleep(0.1)
     wrong = [message for reason, message in told if reason == "InvalidSettings"]
-    assert any("spec.trustedCA.name: " in one and one.endswith("what was valid before holds") for one in wrong)
+    assert any("spec.trustedCA.name: " in item and item.endswith("what was valid before holds") for item in wrong)
     endpoints = json.dumps({"spec": {"readinessEndpoints": ["http://registry.example/"]}})
-    await asyncio.to_thread(control_plane.kubectl, "patch", "proxy", "cluster", "--type=merge", "-p", endpoints)
+    await asyncio.to_thread(control_plane.run_kubectl, "patch", "proxy", "cluster", "--type=merge", "-p", endpoints)
     status_of_proxy = ("--subresource=status", "-p", json.dumps({"status": {"httpProxy": "http://127.0.0.1:1"}}))
-    await asyncio.to_thread(control_plane.kubectl, "patch", "proxy", "cluster", "--type=merge", *status_of_proxy)
+    await asyncio.to_thread(control_plane.run_kubectl, "patch", "proxy", "cluster", "--type=merge", *status_of_proxy)
     async with asyncio.timeout(PATIENCE):
         while "held back until they answer" not in dict(told).get("EndpointFailed", ""):
             told = await of_proxy(cluster)
@@ -441,9 +447,9 @@ async def an_invalid_proxy_of_openshift_is_told(
 async def of_proxy(cluster: Cluster) -> list[tuple[str, str]]:
     """Events on OpenShift's Proxy."""
     found = await cluster.client.list_objects(WHOLE_EVENTS, "default")
-    values = [one.value for one in found.items if one.value["involvedObject"].get("kind") == "Proxy"]
-    assert all(one["involvedObject"].get("uid") for one in values)
-    return [(one["reason"], one["message"]) for one in values]
+    values = [item.value for item in found.items if item.value["involvedObject"].get("kind") == "Proxy"]
+    assert all(value["involvedObject"].get("uid") for value in values)
+    return [(value["reason"], value["message"]) for value in values]
 
 
 async def test_a_layer_has_a_status_of_its_own(cluster: Cluster) -> None:
@@ -461,7 +467,7 @@ async def test_a_layer_has_a_status_of_its_own(cluster: Cluster) -> None:
 
 
 def parsed(pem_text: str) -> str:
-    return pem(parse_bundle(pem_text).certificates)
+    return format_pem(parse_bundle(pem_text).certificates)
 
 
 async def until_keys(cluster: Cluster, name: str, key: str) -> None:
@@ -475,7 +481,7 @@ async def test_a_key_that_somebody_else_writes_again_and_again_is_left_to_them(c
     await cluster.bundle(ROOT_1)
     await cluster.proxy(httpProxy=PROXY, trustedCA={"name": "corp-ca"})
     await ask(cluster, "fought", LABEL)
-    path = CONFIG_MAPS.path(cluster.namespace, "fought")
+    path = CONFIG_MAPS.build_path(cluster.namespace, "fought")
     theirs = {"data": {"ca-bundle.crt": "theirs"}}
     async with cluster.operator(controllers=("egress",)):
         lost = 0

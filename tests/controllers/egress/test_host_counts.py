@@ -5,7 +5,7 @@ from transom.controllers.egress.host_counts import WAITS, HostCounts, HostTally
 from transom.controllers.runtime.cached import CachedInstance
 from transom.kube.objects import ObjectMeta
 from transom.proxy.status import StatusCondition
-from transom.windows.nodes import WindowsInstanceStatus
+from transom.windows.nodes.windows_instance import WindowsInstanceStatus
 
 NAMES = ("win-1", "win-2", "win-3")
 
@@ -27,9 +27,9 @@ def host(
 
 def counts(*hosts: CachedInstance) -> HostCounts:
     tally = HostTally()
-    for one in hosts:
-        tally.change(None, one)
-    return tally.counts("now")
+    for item in hosts:
+        tally.record_change(None, item)
+    return tally.get_counts("now")
 
 
 def test_a_host_counts_by_what_is_said_of_it() -> None:
@@ -43,13 +43,13 @@ def test_a_host_counts_by_what_is_said_of_it() -> None:
     )
     assert counts(host("win-1", "False", "Unreachable", judged=0)) == HostCounts(waiting=1)
     assert counts(host("win-1", paused=True), host("win-2", cluster=True)) == HostCounts()
-    assert HostTally().counts(None) == HostCounts()
+    assert HostTally().get_counts(None) == HostCounts()
 
 
 def test_settings_that_nobody_knows_are_nobodys() -> None:
     tally = HostTally()
-    tally.change(None, host("win-1", settings=""))
-    assert tally.counts(None) == HostCounts(waiting=1)
+    tally.record_change(None, host("win-1", settings=""))
+    assert tally.get_counts(None) == HostCounts(waiting=1)
 
 
 hosts = st.builds(
@@ -70,13 +70,13 @@ def test_what_was_told_adds_up_to_what_is_there(steps: list[tuple[str, CachedIns
     there: dict[str, CachedInstance] = {}
     for name, drawn in steps:
         after = None if drawn is None else CachedInstance(ObjectMeta(name, generation=1), drawn.spec, drawn.status)
-        before = {settings: tally.counts(settings) for settings in ("now", "before")}
-        counted = tally.change(there.pop(name, None), after)
+        before = {settings: tally.get_counts(settings) for settings in ("now", "before")}
+        counted = tally.record_change(there.pop(name, None), after)
         if after is not None:
             there[name] = after
         for settings, was in before.items():
             anew = HostTally()
-            for one in there.values():
-                anew.change(None, one)
-            assert tally.counts(settings) == anew.counts(settings)
-            assert counted or tally.counts(settings) == was
+            for item in there.values():
+                anew.record_change(None, item)
+            assert tally.get_counts(settings) == anew.get_counts(settings)
+            assert counted or tally.get_counts(settings) == was

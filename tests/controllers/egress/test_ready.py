@@ -11,7 +11,7 @@ from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.waiting import PATIENCE, until
 
 from transom.kube.resources import EGRESS_PROXIES, WINDOWS_INSTANCES
-from transom.windows.parts.certificates import ROOT, store
+from transom.windows.parts.certificates import ROOT, get_store_path
 from winsim import Host
 
 pytestmark = pytest.mark.lab
@@ -59,7 +59,7 @@ async def cluster_ready(cluster: Cluster, reason: str) -> None:
     async with asyncio.timeout(PATIENCE):
         while True:
             listed = (await settings(cluster)).get("conditions", ())
-            if reason in [one["reason"] for one in listed if one["type"] == "Ready"]:
+            if reason in [item["reason"] for item in listed if item["type"] == "Ready"]:
                 return
             await asyncio.sleep(0.05)
 
@@ -79,7 +79,7 @@ async def test_settings_and_hosts_of_one_file(cluster: Cluster) -> None:
     items.append(base | {"spec": {"httpProxy": PROXY, "httpsProxy": PROXY}})
     async with cluster.operator():
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-        await asyncio.to_thread(cluster.control_plane.kubectl, "apply", "-f", "-", input=text)
+        await asyncio.to_thread(cluster.control_plane.run_kubectl, "apply", "-f", "-", input=text)
         await cluster.wait_ready()
         assert have(made, PROXY) == [True] * 4
 
@@ -97,8 +97,8 @@ async def test_a_changed_bundle_is_seen_in_settings(cluster: Cluster) -> None:
             while (await settings(cluster))["settings"] == before:
                 await asyncio.sleep(0.05)
         await cluster.wait_ready()
-        assert host.registry.key(rf"{store(ROOT)}\{SHA1_2}") is not None
-        assert host.registry.key(rf"{store(ROOT)}\{SHA1_1}") is None
+        assert host.registry.find_key(rf"{get_store_path(ROOT)}\{SHA1_2}") is not None
+        assert host.registry.find_key(rf"{get_store_path(ROOT)}\{SHA1_1}") is None
         assert (await cluster.status("win-0"))["settings"] == (await settings(cluster))["settings"] != before
         # of other fields hosts know nothing
         await cluster.proxy(httpProxy=PROXY, trustedCA={"name": "corp-ca"}, clusterSelector={})

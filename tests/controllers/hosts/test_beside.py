@@ -5,16 +5,17 @@ import pytest
 from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.waiting import until
 
-from transom.apply import HostReport
-from transom.apply.target import Target, converging
+from transom.apply.host_pass import HostPass
+from transom.apply.report import HostReport
+from transom.apply.target import Target
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassSettings
+from transom.hosts.passes.base_pass import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes.windows_instance import WindowsInstance, WindowsInstanceSpec
 from winsim import Host
 
 pytestmark = pytest.mark.lab
@@ -32,7 +33,7 @@ async def test_a_person_is_told_who_has_the_host(cluster: Cluster) -> None:
         assert egress is not None
         refused = await apply(cluster, host, msgspec.structs.replace(egress, https_proxy=Secret("http://by-hand:3128")))
         assert refused.result == "failed"
-        assert "held by transom-operator@" in (refused.error or "")
+        assert "locked by transom-operator@" in (refused.error or "")
         await cluster.until("win-1", ProxyApplied="True/Applied")
         again = await apply(cluster, host, egress)
         assert (again.result, again.restarted) == ("unchanged", ())
@@ -44,5 +45,5 @@ async def apply(cluster: Cluster, host: Host, egress: Egress) -> HostReport:
     key = Secret(cluster.simulator.client_key.export_private_key().decode())
     spec = WindowsInstanceSpec(host.address, host.port, host.username)
     instance = WindowsInstance(Meta("win-1", cluster.namespace), Place("", "WindowsInstance/win-1"), spec)
-    work = converging(NoHostKeys(), PassSettings(Owner("alice@laptop", "pid 41")), dry_run=False)
-    return await work(Target(instance, egress, key))
+    host_pass = HostPass(NoHostKeys(), PassSettings(Owner("alice@laptop", "pid 41")))
+    return await host_pass.report(Target(instance, egress, key))

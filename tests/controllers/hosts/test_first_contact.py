@@ -13,13 +13,13 @@ from tests.support.operator.nodes import QUICK, bare, registered
 from tests.support.operator.programs import Program
 from tests.support.waiting import until
 
-from transom.controllers.hosts.status_writer import pin
+from transom.controllers.hosts.status_writer import record_host_key
 from transom.controllers.runtime.cached import INSTANCES
 from transom.controllers.runtime.controller import Leadership
-from transom.controllers.runtime.options import Pace
+from transom.controllers.runtime.options import HostTimings
 from transom.hosts.errors import HostKeyChanged, HostKeyNotRecorded
 from transom.hosts.owner import Owner
-from transom.hosts.ssh import Timeouts
+from transom.hosts.ssh.ssh_client import Timeouts
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.events import EventRecorder
@@ -36,7 +36,7 @@ def now() -> datetime:
 
 def untouched(host: Host) -> bool:
     """Whether nothing was asked of the host but to log in."""
-    return host.traffic.connections > 0 and host.traffic.requests == [] and host.registry.key(LEDGER) is None
+    return host.traffic.connections > 0 and host.traffic.requests == [] and host.registry.find_key(LEDGER) is None
 
 
 async def recorded(cluster: Cluster, name: str = "win-1") -> str | None:
@@ -47,8 +47,8 @@ async def recorded(cluster: Cluster, name: str = "win-1") -> str | None:
 async def test_the_key_is_there_before_the_first_request(cluster: Cluster, at: int) -> None:
     host = await cluster.simulator.add_host()
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
-    host.faults.arm(Fault(at, action="hang"))
-    async with cluster.operator(pace=Pace(timeouts=Timeouts(connect=5, progress=2, whole=20))):
+    host.faults.schedule_fault(Fault(at, action="hang"))
+    async with cluster.operator(pace=HostTimings(timeouts=Timeouts(connect=5, progress=2, whole=20))):
         await cluster.instance("win-1", host)
         await until(lambda: host.faults.ordered is None)
         assert await recorded(cluster) == fingerprint(cluster, host)
@@ -65,7 +65,7 @@ async def test_an_operator_that_was_killed_leaves_the_host_pinned(cluster: Clust
         program.signal(signal.SIGKILL)
         await program.process.wait()
     host.faults.disk_delay = 0.0
-    assert host.registry.key(LEDGER) is None
+    assert host.registry.find_key(LEDGER) is None
     assert await recorded(cluster) == fingerprint(cluster, host)
     await cluster.simulator.change_host_key(host)
     host.traffic.clear()
@@ -79,7 +79,7 @@ async def test_nothing_is_sent_while_the_key_cannot_be_recorded(cluster: Cluster
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
     plane = cluster.control_plane
     async with gate_to(plane.url, plane.directory) as gate:
-        connection = connect(str(plane.user_kubeconfig("gated", plane.admin_token, server=gate.url)))
+        connection = connect(str(plane.write_kubeconfig("gated", plane.admin_token, server=gate.url)))
         async with cluster.operator(Client(connection), controllers=("egress", "hosts")):
             await cluster.instance("win-2", met)
             await cluster.until("win-2", Configured="True")
@@ -97,16 +97,16 @@ async def test_the_first_contact_costs_two_writes_more_than_a_later_change(clust
     host = await cluster.simulator.add_host()
     plane = cluster.control_plane
     async with gate_to(plane.url, plane.directory) as gate:
-        connection = connect(str(plane.user_kubeconfig("gated", plane.admin_token, server=gate.url)))
+        connection = connect(str(plane.write_kubeconfig("gated", plane.admin_token, server=gate.url)))
         async with cluster.operator(Client(connection), controllers=("egress", "hosts")):
             await cluster.instance("win-1", host)
             await cluster.until("win-1", Configured="True")
-            statuses = [one for one in gate.requests if "/windowsinstances/" in one and one.endswith("/status")]
+            statuses = [request for request in gate.requests if "/windowsinstances/" in request and request.endswith("/status")]
             # the key, where SSH went, that the first host was begun, and what came of the pass
             assert len(statuses) == 4
             await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
             await cluster.until("win-1", ProxyApplied="True/Applied")
-            statuses = [one for one in gate.requests if "/windowsinstances/" in one and one.endswith("/status")]
+            statuses = [request for request in gate.requests if "/windowsinstances/" in request and request.endswith("/status")]
             # that it waits for the other settings, that it is the first to get them, and what came of them
             assert len(statuses) <= 7
         await connection.close()
@@ -119,7 +119,7 @@ async def test_a_node_is_pinned_before_its_token_is_sent(cluster: Cluster, paylo
     async with cluster.operator(payload=payload, pace=QUICK):
         await cluster.instance("win-1", host, lifecycle="Node")
         await until(lambda: host.traffic.requests)
-        while host.registry.key(LEDGER) is None:
+        while host.registry.find_key(LEDGER) is None:
             assert await recorded(cluster) == fingerprint(cluster, host)
             await asyncio.sleep(0.02)
         host.faults.disk_delay = 0.0
@@ -136,25 +136,25 @@ async def test_of_two_keys_the_one_that_was_recorded_stays(cluster: Cluster) -> 
     leadership = Leadership(client, EventRecorder(client, instance="test"), lambda: 60.0, Owner("test", "here"))
     # somebody annotates it meanwhile: it is written all the same
     await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": {"annotations": {"a": "b"}}})
-    assert (await pin(held, "SHA256:one", leadership, now)).live.host_key_fingerprint == "SHA256:one"
-    assert (await pin(held, "SHA256:one", leadership, now)).live.host_key_fingerprint == "SHA256:one"
+    assert (await record_host_key(held, "SHA256:one", leadership, now)).live.host_key_fingerprint == "SHA256:one"
+    assert (await record_host_key(held, "SHA256:one", leadership, now)).live.host_key_fingerprint == "SHA256:one"
     with pytest.raises(HostKeyChanged, match="SHA256:one was recorded meanwhile: nothing was sent"):
-        await pin(held, "SHA256:two", leadership, now)
+        await record_host_key(held, "SHA256:two", leadership, now)
     assert await recorded(cluster) == "SHA256:one"
     await cluster.delete(WINDOWS_INSTANCES, "win-1")
     with pytest.raises(HostKeyNotRecorded, match=r"nothing was sent to it: .*not found"):
-        await pin(held, "SHA256:one", leadership, now)
+        await record_host_key(held, "SHA256:one", leadership, now)
     await cluster.instance("win-1", host)
     with pytest.raises(HostKeyNotRecorded, match="the WindowsInstance is gone"):
-        await pin(held, "SHA256:one", leadership, now)
+        await record_host_key(held, "SHA256:one", leadership, now)
     assert await recorded(cluster) is None
 
 
 async def test_a_pinned_host_is_held_to_its_key_from_the_first_pass(cluster: Cluster) -> None:
     host, other = await cluster.simulator.add_host(), await cluster.simulator.add_host()
     await cluster.simulator.change_host_key(other)
-    await cluster.instance("win-1", host, hostKey=cluster.simulator.host_key(other))
-    await cluster.instance("win-2", other, hostKey=cluster.simulator.host_key(other))
+    await cluster.instance("win-1", host, hostKey=cluster.simulator.format_host_key(other))
+    await cluster.instance("win-2", other, hostKey=cluster.simulator.format_host_key(other))
     async with cluster.operator():
         await cluster.until("win-1", Configured="False/HostKeyChanged")
         await cluster.until("win-2", Configured="True")
@@ -172,14 +172,18 @@ async def test_hosts_whose_key_is_not_known_are_not_connected_to(cluster: Cluste
         await cluster.until("win-1", Configured="False/HostKeyMissing")
         # one that was met before is known
         await cluster.until("win-2", ProxyApplied="True/Applied")
-        (message,) = [one["message"] for one in (await cluster.status("win-1"))["conditions"] if one["type"] == "Configured"]
+        (message,) = [
+            condition["message"]
+            for condition in (await cluster.status("win-1"))["conditions"]
+            if condition["type"] == "Configured"
+        ]
         assert f"`ssh-keyscan -t ed25519 -p {host.port} {host.address}`" in message
         assert "spec.hostKey of the WindowsInstance" in message
         await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": {"annotations": {"touched": "yes"}}})
         await asyncio.sleep(0.5)
         assert host.traffic.connections == 0
         assert len(await cluster.told("win-1", "HostKeyMissing")) == 1
-        await cluster.instance("win-1", host, hostKey=cluster.simulator.host_key(host))
+        await cluster.instance("win-1", host, hostKey=cluster.simulator.format_host_key(host))
         await cluster.until("win-1", ProxyApplied="True/Applied")
         assert f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet")
 

@@ -39,15 +39,15 @@ async def test_the_status_of_a_host(cluster: Cluster) -> None:
                 await asyncio.sleep(0.1)
     held = (await cluster.client.get(WINDOWS_INSTANCES, "win-1", cluster.namespace)).value
     status = json.dumps(held["status"], ensure_ascii=False)
-    assert LETTERS in {one["type"]: one["message"] for one in held["status"]["conditions"]}["Configured"]
-    reasons = {one["type"]: one["reason"] for one in held["status"]["conditions"]}
+    assert LETTERS in {condition["type"]: condition["message"] for condition in held["status"]["conditions"]}["Configured"]
+    reasons = {condition["type"]: condition["reason"] for condition in held["status"]["conditions"]}
     assert re.fullmatch("[A-Za-z]+", reasons["NodeReady"])
     assert CONTROLS.findall(status) == []
-    events = [one.value["message"] for one in (await cluster.client.list_objects(WHOLE_EVENTS, cluster.namespace)).items]
+    events = [item.value["message"] for item in (await cluster.client.list_objects(WHOLE_EVENTS, cluster.namespace)).items]
     assert events
     assert CONTROLS.findall("".join(events)) == []
     described = await asyncio.to_thread(
-        cluster.control_plane.kubectl, "describe", "windowsinstance", "win-1", "-n", cluster.namespace
+        cluster.control_plane.run_kubectl, "describe", "windowsinstance", "win-1", "-n", cluster.namespace
     )
     assert CONTROLS.findall(described) == []
     await cluster.delete(NODES, node)
@@ -57,7 +57,7 @@ async def test_any_text_of_an_event(cluster: Cluster) -> None:
     """The server would refuse half a character, and keep the rest as it is."""
     recorder = EventRecorder(cluster.client)
     telling = asyncio.create_task(recorder.run())
-    recorder.warning(Regarding("v1", "Namespace", "said", cluster.namespace), "Said", WIDE)
+    recorder.record_warning(Regarding("v1", "Namespace", "said", cluster.namespace), "Said", WIDE)
     await recorder.drain(PATIENCE)
     telling.cancel()
     (event,) = await cluster.events("said")

@@ -48,14 +48,14 @@ async def test_follows_what_people_write(cluster: Cluster) -> None:
     # changes that all hosts get are told of the EgressProxy, and in the host's condition
     assert [reason for type_, reason, _ in await cluster.events("win-1") if type_ == "Normal"] == ["Applied"]
     status = await cluster.status("win-1")
-    told = next(one["message"] for one in status["conditions"] if one["type"] == "Configured")
+    told = next(condition["message"] for condition in status["conditions"] if condition["type"] == "Configured")
     assert "removed HTTP_PROXY, HTTPS_PROXY, NO_PROXY of containerd" in told
     assert status["hostKeyFingerprint"] == fingerprint(cluster, host)
     assert status["lastChecked"]
     assert status["hostAddress"] == host.address
     assert "nodeName" not in status
-    assert {one["observedGeneration"] for one in status["conditions"]} == {1}
-    table = await asyncio.to_thread(cluster.control_plane.kubectl, "get", "windowsinstances", "-n", cluster.namespace)
+    assert {condition["observedGeneration"] for condition in status["conditions"]} == {1}
+    table = await asyncio.to_thread(cluster.control_plane.run_kubectl, "get", "windowsinstances", "-n", cluster.namespace)
     assert table.split()[:5] == ["NAME", "ADDRESS", "READY", "REASON", "PROXYAPPLIED"]
 
 
@@ -130,10 +130,10 @@ async def test_each_bad_instance_costs_itself_alone(cluster: Cluster) -> None:
 
 async def test_the_status_of_a_paused_one_is_written_once(cluster: Cluster) -> None:
     """Its Node comes and goes meanwhile; another's status says so."""
-    names = {one: f"{one}-{cluster.namespace}" for one in ("paused", "other")}
-    for one, name in names.items():
+    names = {item: f"{item}-{cluster.namespace}" for item in ("paused", "other")}
+    for entry, name in names.items():
         await node(cluster, name, {})
-        await cluster.instance(one, await cluster.simulator.add_host(), nodeName=name, paused=one == "paused")
+        await cluster.instance(entry, await cluster.simulator.add_host(), nodeName=name, paused=entry == "paused")
     async with cluster.operator() as operator:
         await cluster.until("paused", Ready="False/Paused", Configured="Unknown/Paused", NodeReady="Unknown/Paused")
         await cluster.until("other", Configured="True", NodeReady="Unknown/NotReported")
@@ -257,7 +257,7 @@ async def until_settings(cluster: Cluster, type_: str, status: str) -> None:
     async def said() -> bool:
         held = (await cluster.client.get(EGRESS_PROXIES, "cluster")).value
         conditions = (held.get("status") or {}).get("conditions") or ()
-        return (type_, status) in [(one["type"], one["status"]) for one in conditions]
+        return (type_, status) in [(condition["type"], condition["status"]) for condition in conditions]
 
     await until(said)
 
@@ -298,13 +298,13 @@ async def test_the_hash_in_a_status_has_a_key_that_no_host_knows(cluster: Cluste
     held = (await cluster.client.get(SECRETS, "transom-hash-key", cluster.namespace)).value
     assert len(base64.b64decode(held["data"]["key"])) == 32
     assert held["immutable"] is True
-    top = hosts[0].registry.key(LEDGER)
+    top = hosts[0].registry.find_key(LEDGER)
     assert top is not None
     of_ledger = top.get("StateHash")
     assert of_ledger is not None
-    assert of_ledger.text() != first[0]
+    assert of_ledger.decode_text() != first[0]
     key = base64.b64decode(held["data"]["key"])
-    assert hmac.new(key, of_ledger.text().encode(), hashlib.sha256).hexdigest()[:32] == first[0]
+    assert hmac.new(key, of_ledger.decode_text().encode(), hashlib.sha256).hexdigest()[:32] == first[0]
 
     async with cluster.operator():
         await until(lambda: all(host.traffic.connections > 1 for host in hosts))

@@ -29,12 +29,16 @@ async def second(cluster: Cluster) -> AsyncIterator[Cluster]:
 
 
 def manager(host: Host) -> str:
-    value = host.registry.value(LEDGER, "Manager")
-    return value.text() if value is not None else ""
+    value = host.registry.find_value(LEDGER, "Manager")
+    return value.decode_text() if value is not None else ""
 
 
 async def said(cluster: Cluster, name: str) -> str:
-    return next(str(one["message"]) for one in (await cluster.status(name))["conditions"] if one["type"] == "Configured")
+    return next(
+        str(condition["message"])
+        for condition in (await cluster.status(name))["conditions"]
+        if condition["type"] == "Configured"
+    )
 
 
 async def test_the_second_operator_leaves_the_host_until_a_person_says_otherwise(cluster: Cluster, second: Cluster) -> None:

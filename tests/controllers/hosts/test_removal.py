@@ -17,10 +17,10 @@ from tests.support.waiting import PATIENCE, until
 from tests.support.workers.hosts import everything_of
 from tests.support.workers.payloads import TEXT, write
 
-from transom.controllers.runtime.options import Pace
-from transom.hosts.ssh import Timeouts
-from transom.kube import NotFound
-from transom.kube.objects import Whole
+from transom.controllers.runtime.options import HostTimings
+from transom.hosts.ssh.ssh_client import Timeouts
+from transom.kube.errors import NotFound
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, LEASES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.windows.host.queries import LEDGER
 from winsim import Host
@@ -28,10 +28,10 @@ from winsim import Host
 pytestmark = pytest.mark.lab
 FINALIZER = "transom.dev/host"
 KEPT = "example.com/kept"
-QUICK = Pace(unready=0.2, ready=3600, drain_step=0.1, gone=0.5, timeouts=Timeouts(connect=5, progress=5, whole=300))
+QUICK = HostTimings(unready=0.2, ready=3600, drain_step=0.1, gone=0.5, timeouts=Timeouts(connect=5, progress=5, whole=300))
 NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
 ONLY = ("hosts", "instances", "certificates", "nodes")
-MACHINES = Resource("machine.openshift.io", "v1beta1", "Machine", "machines", True, Whole)
+MACHINES = Resource("machine.openshift.io", "v1beta1", "Machine", "machines", True, UnstructuredObject)
 PAYLOAD = TEXT.replace("  egress: true\n- name: containerd", "  egress: true\n  hnsNetworks: [Overlay]\n- name: containerd")
 
 
@@ -66,7 +66,11 @@ async def until_finalizers(cluster: Cluster, wanted: list[str]) -> None:
 
 async def configured(cluster: Cluster, name: str) -> str:
     """What the condition Configured says."""
-    return next(str(one["message"]) for one in (await cluster.status(name))["conditions"] if one["type"] == "Configured")
+    return next(
+        str(condition["message"])
+        for condition in (await cluster.status(name))["conditions"]
+        if condition["type"] == "Configured"
+    )
 
 
 async def has_node(cluster: Cluster, host: Host) -> bool:
@@ -107,15 +111,19 @@ async def test_a_host_is_given_back_and_its_node_goes(cluster: Cluster, payload:
         await pod(cluster, node_of(host))
         await cluster.delete(WINDOWS_INSTANCES, "win-1")
         await cluster.until("win-1", Configured="False/Draining")
-        message = next(one["message"] for one in (await cluster.status("win-1"))["conditions"] if one["type"] == "Configured")
+        message = next(
+            condition["message"]
+            for condition in (await cluster.status("win-1"))["conditions"]
+            if condition["type"] == "Configured"
+        )
         assert f"{cluster.namespace}/busy" in message
-        assert host.registry.key(LEDGER) is not None
+        assert host.registry.find_key(LEDGER) is not None
         await ended(cluster)
         await cluster.gone("win-1")
     assert everything_of(host) == before
     assert host.networks == {"nat"} and host.firewall == {}
     assert not await has_node(cluster, host)
-    secrets = {one.metadata.name for one in (await cluster.client.list_objects(SECRETS, cluster.namespace)).items}
+    secrets = {item.metadata.name for item in (await cluster.client.list_objects(SECRETS, cluster.namespace)).items}
     assert "bootstrap-win-1" not in secrets
     told = await reasons(cluster, "win-1")
     assert {"Removing", "Cordoned", "Drained", "NodeRemoved", "Removed"} <= set(told)
@@ -150,7 +158,7 @@ async def test_a_killed_operator_at_any_step(cluster: Cluster, payload: Path, st
         await cluster.delete(WINDOWS_INSTANCES, "win-1")
         if step == "Forgetting":
             # the directory goes after the ledger, and then the Node
-            await until(lambda: host.registry.key(LEDGER) is None)
+            await until(lambda: host.registry.find_key(LEDGER) is None)
         else:
             await cluster.until("win-1", Configured=f"False/{step}")
         if step == "Removing":
@@ -191,7 +199,7 @@ async def test_a_host_that_is_gone_for_good(cluster: Cluster, payload: Path) -> 
     told = {reason: message for _, reason, message in await cluster.events("win-1")}
     assert "services and files are still on it" in told["RemovalIncomplete"]
     assert told["Removed"] == "the cluster's side is done"
-    assert host.registry.key(LEDGER) is not None
+    assert host.registry.find_key(LEDGER) is not None
 
 
 @pytest.mark.parametrize(
@@ -217,7 +225,7 @@ async def test_what_becomes_of_a_machines_host(
             await cluster.merge(MACHINES, "m", {"metadata": ignore})
         await cluster.delete(WINDOWS_INSTANCES, "win-1")
         await cluster.gone("win-1")
-    assert (host.registry.key(LEDGER) is None) == given_back
+    assert (host.registry.find_key(LEDGER) is None) == given_back
     assert await has_node(cluster, host) == node_stays
     if node_stays:
         # it was cordoned for the removal, and nobody else would take that back
@@ -254,14 +262,14 @@ async def test_hosts_that_are_left_as_they_are(cluster: Cluster, payload: Path) 
         for name in cases:
             await cluster.gone(name)
             assert await cluster.told(name, "HostLeft")
-            assert hosts[name].registry.key(LEDGER) is not None
+            assert hosts[name].registry.find_key(LEDGER) is not None
             node = (await cluster.client.get(WHOLE_NODES, node_of(hosts[name]))).value
             assert not node["spec"].get("unschedulable")
         await cluster.until("paused", Configured="Unknown/Paused")
-        assert hosts["paused"].registry.key(LEDGER) is not None
+        assert hosts["paused"].registry.find_key(LEDGER) is not None
         await cluster.merge(WINDOWS_INSTANCES, "paused", {"spec": {"paused": False}})
         await cluster.gone("paused")
-        assert hosts["paused"].registry.key(LEDGER) is None
+        assert hosts["paused"].registry.find_key(LEDGER) is None
 
 
 async def test_a_node_of_somebody_elses_loses_proxy_and_trust_alone(cluster: Cluster) -> None:
@@ -298,8 +306,8 @@ async def test_an_emptied_config_map_gives_no_host_back(cluster: Cluster, payloa
             while "RemovalWaits" not in await reasons(cluster, "windows-instances"):
                 await asyncio.sleep(0.05)
         held = await cluster.client.list_objects(WINDOWS_INSTANCES, cluster.namespace)
-        assert {one.metadata.name for one in held.items} == names
-        assert not [one for one in held.items if one.metadata.deletion_timestamp]
+        assert {item.metadata.name for item in held.items} == names
+        assert not [item for item in held.items if item.metadata.deletion_timestamp]
         confirmed = {"name": "windows-instances", "namespace": cluster.namespace}
         annotations = {"transom.dev/confirm-removal": "true"}
         await cluster.put(CONFIG_MAPS, "windows-instances", data={}, metadata={**confirmed, "annotations": annotations})

@@ -21,18 +21,18 @@ from tests.support.workers.hosts import everything_of
 from tests.support.workers.payloads import write
 from tests.windows.node_certificates import CLIENT_USAGES, SERVING_USAGES, pem
 
-from transom.controllers.instance.node_identities import NodeIdentities
+from transom.controllers.instance_state.node_identities import NodeIdentities
 from transom.controllers.join.bootstrap_tokens import Token
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.controller import Leadership
-from transom.kube import NotFound
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.objects import Whole
+from transom.kube.errors import NotFound
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import NODES, WINDOWS_INSTANCES, Resource
-from transom.manifests.roles import roles
+from transom.manifests.roles import iter_roles
 from transom.proxy.secret import Secret
-from transom.windows.host import ServiceState
+from transom.windows.host.host_state import ServiceState
 from transom.windows.host.queries import SERVICES
 from transom.windows.nodes.node_certificates import CLIENT, SERVING
 from transom.windows.nodes.node_identity import Identity
@@ -40,7 +40,7 @@ from winsim import Host
 
 pytestmark = pytest.mark.lab
 ONLY = ("hosts", "certificates", "nodes")
-KUBE_SERVICES = Resource("", "v1", "Service", "services", True, Whole)
+KUBE_SERVICES = Resource("", "v1", "Service", "services", True, UnstructuredObject)
 KUBEADM = "system:bootstrappers:kubeadm:default-node-token"
 BOOTSTRAP = r"C:\k\bootstrap.kubeconfig"
 
@@ -48,7 +48,7 @@ BOOTSTRAP = r"C:\k\bootstrap.kubeconfig"
 @pytest.fixture
 async def payload(cluster: Cluster, tmp_path: Path) -> Path:
     """A payload, and a cluster that says what a host has to know; who has a bootstrap token may ask for certificates."""
-    await asyncio.to_thread(cluster.control_plane.apply, list(roles(cluster.namespace, ONLY)))
+    await asyncio.to_thread(cluster.control_plane.apply, list(iter_roles(cluster.namespace, ONLY)))
     await published(cluster)
     await cluster.proxy(networks={"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]})
     return write(tmp_path / "payload")
@@ -209,7 +209,7 @@ async def test_what_a_kubelet_says_of_its_own_node(cluster: Cluster, payload: Pa
 async def test_two_nodes_at_one_address_are_neither(cluster: Cluster) -> None:
     """A host of lifecycle Egress is found by its address, in any spelling; a Linux Node there is none."""
     host = await cluster.simulator.add_host(address=cluster.free_address())
-    names = [f"{one}-{cluster.namespace}" for one in ("a", "b", "l")]
+    names = [f"{item}-{cluster.namespace}" for item in ("a", "b", "l")]
     await put_node(cluster, names[2], host.address)
     await put_node(cluster, names[0], f"::ffff:{host.address}", "windows")
     await cluster.instance("win-1", host)
@@ -273,8 +273,8 @@ async def test_honest_hosts_join_whatever_is_between(cluster: Cluster, payload: 
             await cluster.instance("win-1", None, **spec, nodeIP=host.address)
         await cluster.until("win-1", NodeReady="False/Registering", Configured="False/Waiting")
         assert host.services.get("kubelet").state is ServiceState.RUNNING
-        command = host.registry.value(rf"{SERVICES}\kubelet", "ImagePath")
-        assert command is not None and f"--node-ip={node_address} " in command.text()
+        command = host.registry.find_value(rf"{SERVICES}\kubelet", "ImagePath")
+        assert command is not None and f"--node-ip={node_address} " in command.decode_text()
         await certified(cluster, "win-1", host, () if way == "by name" else (node_address,))
         await registered(cluster, host, addresses=[node_address], **SUBNET)
         await joined(cluster, "win-1", host)
@@ -312,13 +312,13 @@ async def test_a_host_whose_instance_goes_while_it_is_read_stays_as_it_is(
     settle = NodeIdentities.settle
 
     async def late(
-        self: NodeIdentities, cached: CachedInstance, leadership: Leadership, *, said: str = "", **more: str
+        self: NodeIdentities, cached: CachedInstance, leadership: Leadership, *, reported_name: str = "", **more: str
     ) -> tuple[Identity, CachedInstance]:
-        if said and going.is_set():
+        if reported_name and going.is_set():
             await cluster.merge(WINDOWS_INSTANCES, "win-1", {"metadata": {"finalizers": None}})
             await cluster.delete(WINDOWS_INSTANCES, "win-1")
-            await until(lambda: next(self.named(node_of(host)), None) is None)
-        return await settle(self, cached, leadership, said=said, **more)
+            await until(lambda: next(self.iter_instances_named(node_of(host)), None) is None)
+        return await settle(self, cached, leadership, reported_name=reported_name, **more)
 
     monkeypatch.setattr(NodeIdentities, "settle", late)
     async with cluster.operator(payload=payload, pace=QUICK, controllers=ONLY) as operator:
@@ -343,13 +343,13 @@ async def test_another_leader_knows_what_was_approved(cluster: Cluster, payload:
         return web.Response(status=500) if request.method == "PATCH" and request.path.endswith("/approval") else None
 
     async with gate_to(plane.url, plane.directory) as gate:
-        connection = connect(str(plane.user_kubeconfig(f"gated-{cluster.namespace}", plane.admin_token, server=gate.url)))
+        connection = connect(str(plane.write_kubeconfig(f"gated-{cluster.namespace}", plane.admin_token, server=gate.url)))
         gate.answer = refuse
         async with cluster.operator(Client(connection), payload=payload, pace=QUICK, controllers=ONLY):
             await cluster.instance("win-1", host, lifecycle="Node")
             await cluster.until("win-1", NodeReady="False/Registering")
             await asks(cluster, host, "early")
-            await until(lambda: any("/approval" in one for one in gate.requests))
+            await until(lambda: any("/approval" in request for request in gate.requests))
             seen.append(await cluster.status("win-1"))
         await connection.close()
     assert (seen[0]["nodeName"], seen[0]["nodeProof"]) == (node_of(host), "Certificate")
@@ -377,9 +377,9 @@ async def test_two_hosts_that_say_one_name_at_once(cluster: Cluster, payload: Pa
                 if found.count("NodeNameTaken") == 3 and found.count("Waiting") == 1:
                     break
                 await asyncio.sleep(0.05)
-        named = [one for one in range(4) if (await cluster.status(f"win-{one}")).get("nodeName")]
+        named = [item for item in range(4) if (await cluster.status(f"win-{item}")).get("nodeName")]
     assert [number for number in range(4) if found[number] == "Waiting"] == named
-    assert [await tokens_of(cluster, f"win-{number}") for number in range(4)] == [int(one in named) for one in range(4)]
+    assert [await tokens_of(cluster, f"win-{number}") for number in range(4)] == [int(item in named) for item in range(4)]
 
 
 SAID = ["kubernetes", "kubernetes.default.svc", "api.corp.example", "a b", "x/../../y", "system:node:x"]
@@ -388,8 +388,8 @@ SAID = ["kubernetes", "kubernetes.default.svc", "api.corp.example", "a b", "x/..
 async def test_no_client_certificate_for_a_name_that_is_not_the_hosts(cluster: Cluster, payload: Path) -> None:
     """Whatever a host says that it is called: not with the token of its own instance either."""
     said = {f"evil-{number}": name for number, name in enumerate(SAID)}
-    names = {one: f"{one}-{cluster.namespace}" for one in ("egress", "theirs", "departed")}
-    said |= {f"evil-{one}": name for one, name in names.items()}
+    names = {item: f"{item}-{cluster.namespace}" for item in ("egress", "theirs", "departed")}
+    said |= {f"evil-{item}": name for item, name in names.items()}
     await put_node(cluster, names["departed"])
     await put_node(cluster, names["theirs"], "10.0.0.9", "windows", "False")
     await put_node(cluster, names["egress"], "127.0.0.1", "windows", "False")
@@ -465,7 +465,7 @@ async def test_a_linux_nodes_request_is_nobodys_alarm(cluster: Cluster, payload:
         # one that is judged after them
         await serving(cluster, host, "right", (node_of(host), host.address))
         await until_approved(cluster, "right")
-        assert [one for one in await reasons(cluster, "win-1") if one == "CertificateRefused"] == []
+        assert [reason for reason in await reasons(cluster, "win-1") if reason == "CertificateRefused"] == []
 
 
 @contextlib.asynccontextmanager

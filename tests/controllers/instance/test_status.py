@@ -7,26 +7,26 @@ import pytest
 from cryptography import x509
 from tests.support.operator.bundles import ROOT_1, SHA1_1
 
-from transom.controllers.instance import status
+from transom.controllers.instance_state import status
 from transom.controllers.runtime.conditions import Condition
 from transom.hosts.errors import HostError, ImportFailed, KeyUnusable, RestartsFailed, Unreachable, Unreadable
-from transom.hosts.passes import PassResult
+from transom.hosts.passes.base_pass import PassResult
 from transom.proxy.objects import Restart, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_bundle
 from transom.windows import ledger
-from transom.windows.host import ObservedState, Step
+from transom.windows.host.host_state import ObservedState, Step
 from transom.windows.host.queries import LEDGER
-from transom.windows.nodes import WindowsInstanceStatus
-from transom.windows.nodes.fetch import Fetched
-from transom.windows.parts.certificates import DISALLOWED, store
-from transom.windows.parts.downtime import Deferred, Downtime
-from transom.windows.parts.trust import Trusted
-from transom.windows.planning import Plan
-from transom.windows.registry import Registry
+from transom.windows.nodes.fetch import FetchAttempt
+from transom.windows.nodes.windows_instance import WindowsInstanceStatus
+from transom.windows.parts.certificates import DISALLOWED, get_store_path
+from transom.windows.parts.downtime import DeferredRestart, Downtime
+from transom.windows.parts.trust import TrustedCertificate
+from transom.windows.planning.planner import Plan
 from transom.windows.registry.edits import CreateKey, SetValue
-from transom.windows.registry.values import dword
+from transom.windows.registry.registry import Registry
+from transom.windows.registry.values import build_dword
 
 PROXY = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example")
 BOTH = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example", parse_bundle(ROOT_1).certificates)
@@ -53,7 +53,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
     ],
 )
 def test_proxy_and_trust(egress: Egress, steps: tuple[Step, ...], error: HostError | None, proxy: str, trust: str) -> None:
-    conditions = status.after_pass(egress, PassResult(ObservedState(Registry()), Plan(steps), error=error))
+    conditions = status.build_pass_conditions(egress, PassResult(ObservedState(Registry()), Plan(steps), error=error))
     assert shown(conditions["ProxyApplied"]) == proxy
     assert shown(conditions["TrustApplied"]) == trust
     assert shown(conditions["Reachable"]) == "True/Connected"
@@ -64,8 +64,8 @@ def test_proxy_and_trust(egress: Egress, steps: tuple[Step, ...], error: HostErr
     "egress", [PROXY, msgspec.structs.replace(PROXY, windows=WindowsSettings(environment_scope="Machine"))]
 )
 def test_a_ledger_of_a_newer_transom(egress: Egress) -> None:
-    state = ObservedState(Registry().apply([SetValue(LEDGER, "Version", dword(99))]))
-    conditions = status.after_pass(egress, PassResult(state, error=Unreadable("the ledger cannot be understood")))
+    state = ObservedState(Registry().apply([SetValue(LEDGER, "Version", build_dword(99))]))
+    conditions = status.build_pass_conditions(egress, PassResult(state, error=Unreadable("the ledger cannot be understood")))
     assert {name: shown(conditions[name]) for name in ("Configured", "ProxyApplied", "RebootRequired")} == {
         "Configured": "False/Unreadable",
         "ProxyApplied": "False/Unreadable",
@@ -85,7 +85,7 @@ CHECKED = ("http://registry.corp.example/",)
         (("http://x.example/",), PassResult(), "no endpoint is behind the proxy for it"),
         (CHECKED, PassResult(begun=True, fetched=None), "it has no curl.exe"),
         (CHECKED, PassResult(fetched=None), "it has no curl.exe"),
-        (CHECKED, PassResult(begun=True, fetched=(Fetched(0, 0, 200),)), None),
+        (CHECKED, PassResult(begun=True, fetched=(FetchAttempt(0, 0, 200),)), None),
         (CHECKED, PassResult(), None),
     ],
 )
@@ -95,26 +95,26 @@ def test_settings_that_wait_for_a_restart_say_where_they_are_unproven(
 ) -> None:
     windows = WindowsSettings(restart=restart)
     egress = msgspec.structs.replace(PROXY, windows=windows, readiness_endpoints=endpoints)
-    held = ledger.Ledger(salt=b"s", downtime=Downtime(deferred={"kubelet": Deferred(1)}))
-    state = ObservedState(Registry().apply(ledger.edits(Registry(), held)))
-    condition = status.after_pass(egress, msgspec.structs.replace(found, before=state, plan=Plan()))["ProxyApplied"]
+    held = ledger.Ledger(salt=b"s", downtime=Downtime(deferred={"kubelet": DeferredRestart(1)}))
+    state = ObservedState(Registry().apply(ledger.build_edits(Registry(), held)))
+    condition = status.build_pass_conditions(egress, msgspec.structs.replace(found, before=state, plan=Plan()))["ProxyApplied"]
     assert shown(condition) == f"False/{reason}"
     said = f"; unproven: nothing was fetched from the host: {unproven}"
     assert condition.message.endswith(said) if unproven else "unproven" not in condition.message
 
 
 def test_a_distrusted_certificate() -> None:
-    state = ObservedState(Registry().apply([CreateKey(rf"{store(DISALLOWED)}\{SHA1_1}")]))
-    condition = status.after_pass(BOTH, PassResult(state, Plan()))["TrustApplied"]
+    state = ObservedState(Registry().apply([CreateKey(rf"{get_store_path(DISALLOWED)}\{SHA1_1}")]))
+    condition = status.build_pass_conditions(BOTH, PassResult(state, Plan()))["TrustApplied"]
     assert shown(condition) == "False/Distrusted"
     assert x509.load_pem_x509_certificate(ROOT_1.encode()).subject.rfc4514_string() in condition.message
 
 
 def test_a_certificate_of_group_policy_is_named() -> None:
-    line = Trusted(added=False, subject="CN=Corp Root 1", policy=True)
+    line = TrustedCertificate(added=False, subject="CN=Corp Root 1", policy=True)
     held = ledger.Ledger(salt=b"s", trust={"ROOT": {SHA1_1: line}})
-    state = ObservedState(Registry().apply(ledger.edits(Registry(), held)))
-    condition = status.after_pass(BOTH, PassResult(state, Plan()))["TrustApplied"]
+    state = ObservedState(Registry().apply(ledger.build_edits(Registry(), held)))
+    condition = status.build_pass_conditions(BOTH, PassResult(state, Plan()))["TrustApplied"]
     assert shown(condition) == "True/Applied"
     assert condition.message == "1 certificates are in the host's stores; group policy holds, and was left, CN=Corp Root 1"
 
@@ -130,7 +130,7 @@ def test_a_certificate_of_group_policy_is_named() -> None:
     ],
 )
 def test_what_a_stopped_rollout_leaves_out_is_not_applied(found: PassResult, before: Egress | None, of: set[str]) -> None:
-    conditions = status.left_out("two hosts failed", found, before, BOTH)
+    conditions = status.build_halted_conditions("two hosts failed", found, before, BOTH)
     assert {name: shown(condition) for name, condition in conditions.items()} == dict.fromkeys(
         {"Configured", *of}, "False/RolloutHalted"
     )
@@ -138,7 +138,7 @@ def test_what_a_stopped_rollout_leaves_out_is_not_applied(found: PassResult, bef
 
 def test_what_a_plan_leaves_is_in_the_event() -> None:
     plan = Plan((SERVICE,), warnings=("agent depends on a service that is removed: it is stopped, and cannot start",))
-    assert status.summary(plan, ("containerd",)) == (
+    assert status.format_summary(plan, ("containerd",)) == (
         "added HTTP_PROXY of containerd; restarted containerd; agent depends on a service that is removed: it is stopped, and "
         "cannot start"
     )
@@ -152,7 +152,7 @@ def test_what_a_plan_leaves_is_in_the_event() -> None:
     ],
 )
 def test_a_host_that_was_not_read(error: HostError, reachable: str, configured: str) -> None:
-    conditions = status.after_pass(PROXY, PassResult(error=error))
+    conditions = status.build_pass_conditions(PROXY, PassResult(error=error))
     assert shown(conditions["Reachable"]) == reachable
     assert shown(conditions["Configured"]) == configured
     assert conditions["ProxyApplied"].status == "Unknown"
@@ -161,21 +161,61 @@ def test_a_host_that_was_not_read(error: HostError, reachable: str, configured: 
 def test_scope_machine_is_pending_only_where_it_stands_alone() -> None:
     for scope in ("Services", "Both"):
         egress = Egress(Secret("http://p:1"), windows=WindowsSettings(environment_scope=scope))  # type: ignore[arg-type]
-        assert shown(status.after_pass(egress, PassResult(ObservedState(Registry()), Plan()))["ProxyApplied"]) == "True/Applied"
+        assert (
+            shown(status.build_pass_conditions(egress, PassResult(ObservedState(Registry()), Plan()))["ProxyApplied"])
+            == "True/Applied"
+        )
 
 
 def test_times_change_with_the_status_alone() -> None:
     right = Condition("True", "UpToDate", "m")
-    first = status.merged(WindowsInstanceStatus(), {"Configured": right}, {"os_version": "10.0"}, 1, NOW)
-    assert [one.type for one in first.conditions] == list(status.TYPES)
+    first = status.merge_status(WindowsInstanceStatus(), {"Configured": right}, {"os_version": "10.0"}, 1, NOW)
+    assert [condition.type for condition in first.conditions] == list(status.TYPES)
     later = NOW.replace(hour=13)
-    same = status.merged(first, {"Configured": right}, {}, 1, later)
+    same = status.merge_status(first, {"Configured": right}, {}, 1, later)
     assert same == first
-    other = status.merged(first, {"Configured": Condition("False", "Held", "m")}, {}, 2, later)
-    configured = other.condition("Configured")
+    other = status.merge_status(first, {"Configured": Condition("False", "Held", "m")}, {}, 2, later)
+    configured = other.get_condition("Configured")
     assert configured.last_transition_time == "2026-11-21T13:00:00Z"
     assert (configured.observed_generation, other.os_version) == (2, "10.0")
 
 
 def shown(condition: Condition) -> str:
     return f"{condition.status}/{condition.reason}"
+
+
+CHANGED = PassResult(plan=Plan((SERVICE, CERTIFICATE), stop=("kubelet",)), restarted=("containerd", "kubelet"), begun=True)
+
+
+@pytest.mark.parametrize(
+    ("result", "parts"),
+    [
+        (CHANGED, ("added HTTP_PROXY of containerd", "restarted containerd, kubelet")),
+        (
+            msgspec.structs.replace(CHANGED, error=RestartsFailed({"kubelet": "1053"})),
+            ("RestartsFailed", "restarted containerd"),
+        ),
+        (msgspec.structs.replace(CHANGED, begun=False, error=Unreachable("no")), ()),
+        (PassResult(), ()),
+        (PassResult(error=Unreachable("no")), ()),
+    ],
+)
+def test_what_a_pass_changed_is_described_by_names(result: PassResult, parts: tuple[str, ...]) -> None:
+    described = status.describe_change(result)
+    assert bool(described) == bool(parts)
+    for part in parts:
+        assert part in described
+    assert "http://p:1" not in described
+
+
+def test_the_last_change_stays_until_the_next_one() -> None:
+    later = NOW.replace(hour=13)
+    changed = status.merge_status(WindowsInstanceStatus(), {}, {"last_change": "restarted kubelet"}, 1, NOW)
+    assert changed.last_change is not None
+    assert (changed.last_change.time, changed.last_change.summary) == ("2026-11-21T12:00:00Z", "restarted kubelet")
+    unchanged = status.merge_status(changed, {}, {"last_change": None, "last_checked": "x"}, 1, later)
+    assert unchanged.last_change == changed.last_change
+    again = status.merge_status(unchanged, {}, {"last_change": "x" * 5000}, 1, later)
+    assert again.last_change is not None
+    assert again.last_change.time == "2026-11-21T13:00:00Z"
+    assert len(again.last_change.summary) == 1024

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from transom.controllers.instance.writes import Uids
+from transom.controllers.instance_state.writes import Uids
 from transom.controllers.runtime.cached import CachedInstance
 from transom.kube.store import Store
 

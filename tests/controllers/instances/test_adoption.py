@@ -40,7 +40,7 @@ async def test_the_lines_of_the_page(cluster: Cluster, tmp_path: Path) -> None:
 
 
 def results(ran: Ran) -> dict[str, str]:
-    return {f"{one['kind']}/{one['name']}": one["result"] for one in ran.json}
+    return {f"{item['kind']}/{item['name']}": item["result"] for item in ran.json}
 
 
 async def test_a_node_of_the_peer_is_taken_over(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ async def test_a_node_of_the_peer_is_taken_over(cluster: Cluster, tmp_path: Path
     told = await adopt(peer)
     assert (told.code, told.err) == (0, "")
     assert "nothing is restarted" in told.out
-    assert "does not look after the kubelet's client CAs, mirrors, registry logins" in told.out
+    assert "does not manage the kubelet's client CAs, mirrors, registry logins" in told.out
     assert "windows-instance-config-daemon stays on the hosts" in told.out
     assert "hunter2" not in told.out
     assert "PRIVATE" not in told.out
@@ -100,11 +100,11 @@ async def test_a_node_of_the_peer_is_taken_over(cluster: Cluster, tmp_path: Path
         # from now on it is as any other host
         await cluster.proxy(**settings | {"httpProxy": "http://other.corp.example:3128"})
         await until(lambda: len(host.starts("kubelet")) == starts["kubelet"] + 1)
-        await until(lambda: host.registry.value(ENVIRONMENT, "HTTP_PROXY") is None)
+        await until(lambda: host.registry.find_value(ENVIRONMENT, "HTTP_PROXY") is None)
         await cluster.delete(EGRESS_PROXIES, "cluster")
-        await until(lambda: not [name for name in variables if host.registry.value(ENVIRONMENT, name)])
-        await until(lambda: host.registry.key(rf"{STORE}\{IMPORTED.sha1}") is None)
-        assert host.registry.key(rf"{STORE}\{BEFORE.sha1}") is not None
+        await until(lambda: not [name for name in variables if host.registry.find_value(ENVIRONMENT, name)])
+        await until(lambda: host.registry.find_key(rf"{STORE}\{IMPORTED.sha1}") is None)
+        assert host.registry.find_key(rf"{STORE}\{BEFORE.sha1}") is not None
         await cluster.until("127.0.0.1", Configured="True/Adopted", ProxyApplied="True/NotConfigured")
     assert host.unknown == []
     await cluster.delete(NODES, node)

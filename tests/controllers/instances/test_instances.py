@@ -12,19 +12,19 @@ from tests.support.operator.names import names, until_names
 from tests.support.waiting import PATIENCE
 
 from transom.controllers.runtime.informers import MACHINES
-from transom.kube.objects import Whole
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, NAMESPACES, WINDOWS_INSTANCES, Resource
 
 pytestmark = pytest.mark.lab
-MACHINES_WHOLE = Resource(MACHINES.group, MACHINES.version, MACHINES.kind, MACHINES.plural, True, Whole)
+MACHINES_WHOLE = Resource(MACHINES.group, MACHINES.version, MACHINES.kind, MACHINES.plural, True, UnstructuredObject)
 ONLY = ("instances",)
 
 
 async def until_told(cluster: Cluster, name: str, reason: str) -> str:
     async with asyncio.timeout(PATIENCE):
         while True:
-            for _, found, message in await cluster.events(name):
-                if found == reason:
+            for _, item, message in await cluster.events(name):
+                if item == reason:
                     return message
             await asyncio.sleep(0.05)
 
@@ -92,7 +92,7 @@ async def test_an_emptied_config_map_waits_for_a_person(cluster: Cluster) -> Non
     async with cluster.operator(controllers=ONLY):
         await until_names(cluster, everything)
         await cluster.delete(CONFIG_MAPS, "windows-instances")
-        assert "5 of 5 instances have vanished" in await until_told(cluster, "windows-instances", "RemovalWaits")
+        assert "5 of 5 instances disappeared" in await until_told(cluster, "windows-instances", "RemovalWaits")
         assert await names(cluster) == everything
     # a fresh process waits, too
     async with cluster.operator(controllers=ONLY) as operator:
@@ -112,7 +112,7 @@ async def test_machines_of_cluster_api(cluster: Cluster, control_plane: ControlP
         definition("cluster.x-k8s.io", "v1beta1", kind, f"{kind.lower()}s", "Namespaced") for kind in ("Machine", "Cluster")
     ]
     await asyncio.to_thread(control_plane.define, kinds)
-    resource = Resource("cluster.x-k8s.io", "v1beta1", "Machine", "machines", True, Whole)
+    resource = Resource("cluster.x-k8s.io", "v1beta1", "Machine", "machines", True, UnstructuredObject)
     value = {
         "metadata": {"name": "md-0", "namespace": cluster.namespace, "labels": {"transom.dev/ssh": "true"}},
         "spec": {"clusterName": "prod"},
@@ -145,7 +145,7 @@ async def test_machines_and_their_replacement(cluster: Cluster, machine_api: Non
         async with asyncio.timeout(PATIENCE):
             while True:
                 found = await cluster.client.list_objects(WINDOWS_INSTANCES, cluster.namespace)
-                if [one.value["spec"]["address"] for one in found.items] == ["10.4.0.8"]:
+                if [item.value["spec"]["address"] for item in found.items] == ["10.4.0.8"]:
                     break
                 await asyncio.sleep(0.05)
         assert found.items[0].metadata.uid != first.metadata.uid

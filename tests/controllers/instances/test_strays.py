@@ -7,7 +7,7 @@ from tests.support.operator.clusters import PROXY, Cluster
 from tests.support.operator.limited import limited
 from tests.support.waiting import PATIENCE
 
-from transom.controllers.instances import strays
+from transom.controllers.inventory import strays
 from transom.kube.resources import WINDOWS_INSTANCES
 
 pytestmark = pytest.mark.lab
@@ -17,7 +17,7 @@ async def test_an_instance_elsewhere_says_that_nobody_works_on_it(cluster: Clust
     monkeypatch.setattr(strays, "GRACE", 1.0)
     host, name = await cluster.simulator.add_host(), f"stray-{cluster.namespace}"
     spec = {"address": host.address, "port": host.port, "username": host.username}
-    path = WINDOWS_INSTANCES.path("default")
+    path = WINDOWS_INSTANCES.build_path("default")
     head = {"apiVersion": WINDOWS_INSTANCES.api_version, "kind": "WindowsInstance"}
     await cluster.proxy(httpProxy=PROXY)
     await cluster.client.request("POST", path, None, head | {"metadata": {"name": name}, "spec": spec})
@@ -30,10 +30,10 @@ async def test_an_instance_elsewhere_says_that_nobody_works_on_it(cluster: Clust
                     found = (await cluster.client.get(WINDOWS_INSTANCES, name, "default")).value
                     listed = (found.get("status") or {}).get("conditions", [])
                     await asyncio.sleep(0.05)
-            said = {one["type"]: (one["status"], one["reason"]) for one in listed}
+            said = {item["type"]: (item["status"], item["reason"]) for item in listed}
             assert said["Ready"] == said["Configured"] == ("False", "OutsideNamespace")
             async with asyncio.timeout(PATIENCE):
-                while ("Warning", "OutsideNamespace") not in [one[:2] for one in await cluster.events(name, "default")]:
+                while ("Warning", "OutsideNamespace") not in [event[:2] for event in await cluster.events(name, "default")]:
                     await asyncio.sleep(0.05)
             assert host.traffic.connections == 0
     finally:

@@ -11,31 +11,33 @@ import msgspec
 import pytest
 
 from transom.apply.target import Target
-from transom.controllers.keys import KeysController
-from transom.controllers.keys.key_rotation import KeyRotation, Opened
-from transom.controllers.rollout import rollouts
-from transom.controllers.rollout.begun_hosts import BegunHosts
-from transom.controllers.rollout.marks import CHANGES, written
-from transom.controllers.rollout.rollouts import Turn
-from transom.controllers.rollout.subjects import Resumption
+from transom.controllers.keys.controller import KeysController
+from transom.controllers.keys.key_rotation import KeyRotation, KeySelection
+from transom.controllers.rollout import open_rollout
+from transom.controllers.rollout.in_flight_hosts import InFlightHosts
+from transom.controllers.rollout.kinds import ResumeAnnotation
+from transom.controllers.rollout.open_rollout import OpenRollout
+from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.options import Pace
+from transom.controllers.runtime.options import HostTimings
 from transom.hosts.errors import Held, HostError, Unreachable
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassSettings, key_move
-from transom.hosts.ssh import public_hash
+from transom.hosts.passes import key_move
+from transom.hosts.passes.base_pass import PassSettings
 from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.ssh.ssh_client import compute_public_hash
 from transom.kube.client import Client
-from transom.kube.objects import Whole
+from transom.kube.objects import UnstructuredObject
 from transom.kube.store import ObjectKey
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta, SettingsObjects
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
+from transom.rollout.markers import FIELD, merge_markers
+from transom.windows.nodes.windows_instance import WindowsInstance, WindowsInstanceSpec
 
 HOSTS = 30
 
@@ -52,7 +54,7 @@ class Hosts:
         self.former, self.key = new_key(), new_key()
         self.status: dict[str, dict[str, Any]] = {}
         for number in range(HOSTS):
-            self.tell(number, {"keyHash": public_hash(self.former)})
+            self.tell(number, {"keyHash": compute_public_hash(self.former)})
         self.give(self.key)
         self.asked: list[int] = []
         self.moved: list[str] = []
@@ -67,12 +69,12 @@ class Hosts:
         data = {"private-key.pem": base64.b64encode(key.reveal().encode()).decode()}
         value = {"metadata": {"name": "cloud-private-key", "namespace": "transom"}, "data": data}
         self.key = key
-        self.informers.secrets.put(Whole.from_json(msgspec.json.encode(value)))
+        self.informers.secrets.put(UnstructuredObject.from_json(msgspec.json.encode(value)))
 
     def restart(self) -> None:
         """Another process leads."""
         self.reports = ConditionAggregator()
-        self.keys = KeyRotation(self.informers, self.reports, Resumption(self.informers), BegunHosts(self.informers))
+        self.keys = KeyRotation(self.informers, self.reports, ResumeAnnotation(self.informers), InFlightHosts(self.informers))
 
     def tell(self, number: int, status: dict[str, Any]) -> None:
         name = f"win-{number}"
@@ -84,15 +86,15 @@ class Hosts:
         }
         self.informers.windows_instances.put(msgspec.convert(value, CachedInstance))
 
-    async def create(self, _: object, value: dict[str, Any], __: str) -> Whole:
+    async def create(self, _: object, value: dict[str, Any], __: str) -> UnstructuredObject:
         """As the API server does with a Secret."""
-        made = Whole.from_json(msgspec.json.encode(value))
+        made = UnstructuredObject.from_json(msgspec.json.encode(value))
         self.informers.secrets.put(made)
         return made
 
-    async def patch(self, _: object, change: dict[str, Any], name: str, __: str) -> Whole:
+    async def patch(self, _: object, change: dict[str, Any], name: str, __: str) -> UnstructuredObject:
         """The same."""
-        held = self.informers.secrets.snapshot().named(name, "transom")
+        held = self.informers.secrets.take_snapshot().find_named(name, "transom")
         assert held is not None
         merged = {key: text for key, text in {**held.value["data"], **change["data"]}.items() if text is not None}
         return await self.create(None, {**held.value, "data": merged}, "")
@@ -108,29 +110,42 @@ class Hosts:
             raise key_move.NewKeyRefused("the host does not take the key")
         self.moved.append(access.address)
 
-    async def open(self, number: int, key: Secret | None = None) -> Opened:
+    async def open(self, number: int, key: Secret | None = None) -> KeySelection:
         """A pass on a host up to its connection, with the key of the Secret or the one that it was read with."""
         name = f"win-{number}"
         spec = WindowsInstanceSpec(name, 22, "Administrator")
         instance = WindowsInstance(metadata=Meta(name), place=Place("t", f"WindowsInstance/{name}"), spec=spec)
         target = Target(instance, Egress(), key or self.key, previous=(self.former,))
-        cached = next(one for one in self.informers.windows_instances.snapshot() if one.metadata.name == name)
+        cached = next(item for item in self.informers.windows_instances.take_snapshot() if item.metadata.name == name)
 
         async def digest(text: str) -> str:
             return f"{hash(text) & 0xFFFFFFFF:08x}"
 
         async def note() -> None:
-            mark = self.keys.rollouts.mark(target)
-            self.tell(number, {CHANGES: written(self.status[name].get(CHANGES), [mark] if mark else [])})
+            mark = self.keys.rollouts.build_marker(target)
+            self.tell(number, {FIELD: merge_markers(self.status[name].get(FIELD), [mark] if mark else [])})
 
-        turn = Turn(lambda: self.asked.append(number), digest, note)
+        class HostRollout:
+            """As the controller's, of this one host."""
+
+            async def open_rollout(_, rollouts: Rollouts, target: Target, __: object) -> OpenRollout:
+                return await rollouts.get_or_open(target, digest)
+
+            def try_admit(_, rollout: OpenRollout, key: ObjectKey) -> bool:
+                return rollout.queue.admit(key.name, lambda: self.asked.append(number))
+
+            async def record_in_flight(_, rollout: OpenRollout, __: object) -> None:
+                if rollout.queue.in_limited_stage:
+                    await note()
 
         async def record(hashes: str) -> None:
             self.tell(number, {"keyHash": hashes})
             await note()
 
         settings = PassSettings(Owner("t", "t"))
-        opened = await self.keys.open(cached, target, NoHostKeys(), settings, turn, record, self.leadership)
+        opened = await self.keys.select_keys(
+            cached, target, NoHostKeys(), settings, cast(Any, HostRollout()), record, self.leadership
+        )
         await note()
         return opened
 
@@ -141,16 +156,16 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> Hosts:
 
 
 async def halt(hosts: Hosts) -> None:
-    assert (await hosts.open(0)).said is None
+    assert (await hosts.open(0)).condition is None
     hosts.refuse = {"win-1", "win-2"}
     for number in (1, 2):
-        said = (await hosts.open(number)).said
+        said = (await hosts.open(number)).condition
         assert said is not None
         assert said.reason == "NewKeyRefused"
 
 
 async def refused(hosts: Hosts, number: int) -> bool:
-    said = (await hosts.open(number)).said
+    said = (await hosts.open(number)).condition
     return said is not None and said.reason == "RolloutHalted"
 
 
@@ -160,15 +175,15 @@ async def test_another_leader_knows_a_halt(hosts: Hosts) -> None:
     hosts.restart()
     assert await refused(hosts, 4)
     assert hosts.moved == ["win-0"]
-    said = hosts.reports.of("cluster")["RolloutHalted"]
+    said = hosts.reports.get_conditions("cluster")["RolloutHalted"]
     assert (said.status, "2 hosts of Secret cloud-private-key failed with the new key" in said.message) == ("True", True)
 
 
 async def test_a_late_pass_with_the_key_before_moves_nobody(hosts: Hosts) -> None:
     await halt(hosts)
-    hosts.tell(5, {"keyHash": public_hash(new_key())})
+    hosts.tell(5, {"keyHash": compute_public_hash(new_key())})
     late = await hosts.open(5, hosts.former)
-    assert late.said is None
+    assert late.condition is None
     assert await refused(hosts, 6)
     assert hosts.moved == ["win-0"]
 
@@ -179,7 +194,7 @@ async def test_hosts_that_wait_are_not_lost_by_a_late_pass(hosts: Hosts) -> None
     await asyncio.sleep(0)
     for number in range(1, 6):
         await hosts.open(number)
-    hosts.tell(7, {"keyHash": public_hash(new_key())})
+    hosts.tell(7, {"keyHash": compute_public_hash(new_key())})
     await hosts.open(7, hosts.former)
     hosts.gate.set()
     await moving
@@ -227,7 +242,7 @@ async def test_a_host_that_was_begun_and_goes_out_of_reach_has_failed(hosts: Hos
             patched.setattr(key_move, "move", fails(Unreachable("no answer")))
             assert (await hosts.open(0)).error is not None
     hosts.refuse = {"win-1"}
-    said = (await hosts.open(1)).said
+    said = (await hosts.open(1)).condition
     assert said is not None
     assert said.reason == "NewKeyRefused"
     assert await refused(hosts, 2)
@@ -247,7 +262,7 @@ async def test_a_host_that_was_begun_and_is_held_keeps_its_turn(hosts: Hosts, mo
         await hosts.open(1)
         assert hosts.moved == []
         # a hold that lasts for ever is somebody's who died
-        patched.setattr(rollouts, "HOLD", 0.0)
+        patched.setattr(open_rollout, "LOCK_PATIENCE", 0.0)
         assert (await hosts.open(0)).error is not None
     await hosts.open(1)
     assert hosts.moved == ["win-1"]
@@ -257,9 +272,9 @@ async def test_a_host_that_was_begun_and_is_held_keeps_its_turn(hosts: Hosts, mo
 
 async def test_a_host_that_another_process_has_moved_takes_nobodys_turn(hosts: Hosts) -> None:
     await begun_by_another(hosts)
-    assert ":begun" in hosts.status["win-0"][CHANGES]
+    assert ":begun" in hosts.status["win-0"][FIELD]
     # its key was recorded, and what became of the move was not
-    hosts.tell(0, {"keyHash": public_hash(hosts.key)})
+    hosts.tell(0, {"keyHash": compute_public_hash(hosts.key)})
     hosts.restart()
     await hosts.open(1)
     assert hosts.moved == []
@@ -273,11 +288,11 @@ async def test_a_word_of_a_person_has_it_go_on(hosts: Hosts) -> None:
     await halt(hosts)
     hosts.refuse = set()
     base = {"metadata": {"name": "cluster", "annotations": {"transom.dev/resume": "now"}}, "spec": {}}
-    hosts.informers.egress_proxies.put(Whole.from_json(msgspec.json.encode(base)))
+    hosts.informers.egress_proxies.put(UnstructuredObject.from_json(msgspec.json.encode(base)))
     for number in (1, 2, 3):
         await hosts.open(number)
     assert hosts.moved == ["win-0", "win-1", "win-2", "win-3"]
-    assert hosts.reports.of("cluster")["RolloutHalted"].status == "False"
+    assert hosts.reports.get_conditions("cluster")["RolloutHalted"].status == "False"
 
 
 @pytest.mark.parametrize("back", [False, True], ids=["to a third key", "back to the first"])
@@ -292,11 +307,16 @@ async def test_wherever_a_move_is_cut_a_key_that_opens_the_host_is_kept(hosts: H
     await asyncio.gather(moving, return_exceptions=True)
     hosts.give(first if back else new_key())
     hosts.restart()
-    await KeysController(hosts.informers, hosts.keys, pace=Pace(), now=lambda: datetime.now(UTC))._tidy(hosts.leadership)
-    cached = hosts.informers.windows_instances.snapshot().by("secret", "cloud-private-key")[0]
+    await KeysController(hosts.informers, hosts.keys, pace=HostTimings(), now=lambda: datetime.now(UTC))._delete_unused_keys(
+        hosts.leadership
+    )
+    cached = hosts.informers.windows_instances.take_snapshot().list_by_index("secret", "cloud-private-key")[0]
     objects = SettingsObjects("transom")
-    found = {public_hash(one) for one in hosts.keys.earlier(cached, "cloud-private-key", hosts.key, objects)}
-    assert found == {public_hash(one) for one in (first, second)} - {public_hash(hosts.key)}
+    found = {
+        compute_public_hash(previous_key)
+        for previous_key in hosts.keys.find_previous_keys(cached, "cloud-private-key", hosts.key, objects)
+    }
+    assert found == {compute_public_hash(item) for item in (first, second)} - {compute_public_hash(hosts.key)}
 
 
 async def test_a_key_is_kept_until_a_status_was_seen_to_name_it(hosts: Hosts) -> None:
@@ -305,11 +325,11 @@ async def test_a_key_is_kept_until_a_status_was_seen_to_name_it(hosts: Hosts) ->
     for number in range(HOSTS):
         hosts.tell(number, {"keyHash": ""})
     await hosts.keys.kept.keep("cloud-private-key", first, hosts.leadership)
-    controller = KeysController(hosts.informers, hosts.keys, pace=Pace(), now=lambda: datetime.now(UTC))
-    await controller._tidy(hosts.leadership)
-    assert hosts.keys.kept.of("cloud-private-key") == (first,)
-    hosts.tell(0, {"keyHash": public_hash(first)})
-    await controller._tidy(hosts.leadership)
-    hosts.tell(0, {"keyHash": public_hash(hosts.key)})
-    await controller._tidy(hosts.leadership)
-    assert hosts.keys.kept.of("cloud-private-key") == ()
+    controller = KeysController(hosts.informers, hosts.keys, pace=HostTimings(), now=lambda: datetime.now(UTC))
+    await controller._delete_unused_keys(hosts.leadership)
+    assert hosts.keys.kept.list_keys("cloud-private-key") == (first,)
+    hosts.tell(0, {"keyHash": compute_public_hash(first)})
+    await controller._delete_unused_keys(hosts.leadership)
+    hosts.tell(0, {"keyHash": compute_public_hash(hosts.key)})
+    await controller._delete_unused_keys(hosts.leadership)
+    assert hosts.keys.kept.list_keys("cloud-private-key") == ()

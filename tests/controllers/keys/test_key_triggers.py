@@ -6,22 +6,22 @@ from typing import cast
 
 from tests.support.waiting import until
 
-from transom.controllers.keys import KeysController
+from transom.controllers.keys.controller import KeysController
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.options import Pace
+from transom.controllers.runtime.options import HostTimings
 from transom.kube.client import Client
 from transom.kube.objects import ObjectMeta
-from transom.windows.nodes import WindowsInstanceStatus
+from transom.windows.nodes.windows_instance import WindowsInstanceStatus
 
 
 async def test_a_key_that_comes_to_many_hosts_has_them_looked_through_once() -> None:
     informers = Informers(cast(Client, None), "transom-system")
     keys = cast(KeyRotation, SimpleNamespace(kept=None))
-    controller = KeysController(informers, keys, pace=Pace(), now=lambda: datetime.now(UTC))
-    controller.begin()
-    controller.queue.done(await controller.queue.take())
+    controller = KeysController(informers, keys, pace=HostTimings(), now=lambda: datetime.now(UTC))
+    controller.subscribe()
+    controller.queue.finish(await controller.queue.take())
 
     def has(number: int, key: str, version: int) -> None:
         meta = ObjectMeta(f"win-{number}", "transom-system", resource_version=str(version))
@@ -34,5 +34,5 @@ async def test_a_key_that_comes_to_many_hosts_has_them_looked_through_once() -> 
         has(number, "now", 100 + number)
         assert not len(controller.queue)
     await until(lambda: len(controller.queue))
-    controller.queue.done(await controller.queue.take())
+    controller.queue.finish(await controller.queue.take())
     assert not controller.queue._states

@@ -12,11 +12,11 @@ from tests.support.waiting import PATIENCE, until
 
 from lab import openshift
 from transom.controllers.runtime.informers import MACHINES
-from transom.controllers.runtime.options import Pace
+from transom.controllers.runtime.options import HostTimings
 from transom.hosts.passes import key_move
-from transom.hosts.ssh import Timeouts, public_hash, public_line
-from transom.kube import NotFound
-from transom.kube.objects import Whole
+from transom.hosts.ssh.ssh_client import Timeouts, compute_public_hash, format_public_key
+from transom.kube.errors import NotFound
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.proxy.secret import Secret
 from winsim import Host
@@ -24,7 +24,7 @@ from winsim.host import KEYS
 
 pytestmark = pytest.mark.lab
 ONLY = ("hosts", "keys")
-QUICK = Pace(unready=0.3, refused=0.0, timeouts=Timeouts(connect=20, progress=5, whole=300))
+QUICK = HostTimings(unready=0.3, refused=0.0, timeouts=Timeouts(connect=20, progress=5, whole=300))
 JOE = b"ssh-rsa AAAAjoe joe@corp.example\r\n"
 
 
@@ -33,11 +33,11 @@ def new_key() -> Secret:
 
 
 def opened_by(host: Host, key: Secret) -> bool:
-    return host.files.read(KEYS) == JOE + public_line(key).encode() + b"\r\n"
+    return host.files.read(KEYS) == JOE + format_public_key(key).encode() + b"\r\n"
 
 
 def lock(host: Host, key: Secret) -> None:
-    host.files.write(KEYS, JOE + public_line(key).encode() + b"\r\n")
+    host.files.write(KEYS, JOE + format_public_key(key).encode() + b"\r\n")
 
 
 async def kept(cluster: Cluster) -> dict[str, Secret]:
@@ -62,7 +62,7 @@ async def until_kept(cluster: Cluster, **wanted: Secret) -> None:
 
 async def until_recorded(cluster: Cluster, name: str, key: Secret) -> None:
     async with asyncio.timeout(PATIENCE):
-        while (await cluster.status(name)).get("keyHash") != public_hash(key):
+        while (await cluster.status(name)).get("keyHash") != compute_public_hash(key):
             await asyncio.sleep(0.05)
 
 
@@ -135,7 +135,7 @@ async def test_two_hosts_that_refuse_the_new_key_stop_it(cluster: Cluster) -> No
         for number, host in enumerate(hosts):
             await until_recorded(cluster, f"win-{number}", second)
             await cluster.until(f"win-{number}", Configured="True")
-            assert public_line(first).encode() not in host.files.read(KEYS)
+            assert format_public_key(first).encode() not in host.files.read(KEYS)
 
 
 async def test_a_host_of_which_nothing_is_known_may_have_an_earlier_key(cluster: Cluster) -> None:
@@ -159,8 +159,8 @@ async def test_a_host_of_which_nothing_is_known_may_have_an_earlier_key(cluster:
         await until_kept(cluster, current=second, previous=first)
 
 
-MACHINE_SETS = Resource(MACHINES.group, MACHINES.version, "MachineSet", "machinesets", True, Whole)
-MACHINES_WHOLE = Resource(MACHINES.group, MACHINES.version, MACHINES.kind, MACHINES.plural, True, Whole)
+MACHINE_SETS = Resource(MACHINES.group, MACHINES.version, "MachineSet", "machinesets", True, UnstructuredObject)
+MACHINES_WHOLE = Resource(MACHINES.group, MACHINES.version, MACHINES.kind, MACHINES.plural, True, UnstructuredObject)
 API = "openshift-machine-api"
 
 
@@ -196,7 +196,7 @@ class MachineSet:
         await cluster.put(WINDOWS_INSTANCES, name, metadata={**marks, "annotations": annotations}, spec=instance)
 
     async def names(self) -> set[str]:
-        return {one.metadata.name for one in (await self._cluster.client.list_objects(MACHINES_WHOLE, API)).items}
+        return {item.metadata.name for item in (await self._cluster.client.list_objects(MACHINES_WHOLE, API)).items}
 
 
 async def test_a_host_whose_move_was_cut_is_opened_whatever_the_secret_has_by_then(
@@ -271,5 +271,5 @@ async def test_machines_that_no_key_opens_are_replaced_one_at_a_time(cluster: Cl
         assert await cluster.told(left, "MachineReplaced")
         assert named["win-mine"] in await machines.names()
         said = (await cluster.status(named["win-mine"]))["conditions"]
-        assert any(public_line(second) in one["message"] for one in said)
+        assert any(format_public_key(second) in item["message"] for item in said)
     await asyncio.to_thread(openshift.forget, plane, openshift.MACHINE_API)

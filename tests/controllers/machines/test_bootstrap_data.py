@@ -17,8 +17,8 @@ from tests.support.management.manifests import egress_proxy
 from tests.support.management.rollouts import CONTROLLERS, SYSTEMD, configuration, initialized, put, until_edited
 
 from lab import cluster_api
-from transom.capi.commit import entries_as_objects
-from transom.capi.machine_files import DROP_INS, ENV_FILE, linux_entries
+from transom.capi.bootstrap.commit_entries import convert_entries
+from transom.capi.bootstrap.machine_files import DROP_INS, ENV_FILE, build_linux_entries
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.objects import LinuxSettings
 from transom.proxy.secret import Secret
@@ -67,13 +67,13 @@ async def test_first_control_plane_gives_its_static_pods_all_six_variables(
     root.mkdir()
     machine = FirstBoot(root)
     if format_ == "ignition":
-        said = await asyncio.to_thread(machine.ignition, data)
+        said = await asyncio.to_thread(machine.boot_ignition, data)
     else:
         assert "Valid" in check_schema(data, tmp_path)
-        said = await asyncio.to_thread(machine.cloud_config, data)
+        said = await asyncio.to_thread(machine.boot_cloud_config, data)
     assert "hunter2" not in said
     assert "theirs" in said
-    pods = machine.static_pods()
+    pods = machine.read_static_pods()
     assert set(pods) == {"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
     secret = await management.data("Secret", SYSTEMD)
     assert secret is not None
@@ -84,22 +84,22 @@ async def test_first_control_plane_gives_its_static_pods_all_six_variables(
         assert environment["HTTP_PROXY"] == environment["https_proxy"] == PROXY
         assert environment["NO_PROXY"].startswith("cluster.local,100.64.0.0/13,")
     for path in DROP_INS:
-        assert machine.file(path).read_text() == secret["containerdProxy"]
-        assert machine.file(path).stat().st_mode & 0o777 == 0o600
-    assert machine.file(ENV_FILE).read_text() == secret["env"]
-    assert machine.file(ENV_FILE).stat().st_mode & 0o777 == 0o600
-    assert pem in machine.file("/etc/ssl/certs/ca-certificates.crt").read_text()
+        assert machine.get_host_path(path).read_text() == secret["containerdProxy"]
+        assert machine.get_host_path(path).stat().st_mode & 0o777 == 0o600
+    assert machine.get_host_path(ENV_FILE).read_text() == secret["env"]
+    assert machine.get_host_path(ENV_FILE).stat().st_mode & 0o777 == 0o600
+    assert pem in machine.get_host_path("/etc/ssl/certs/ca-certificates.crt").read_text()
 
 
 async def test_worker_waits_for_the_secret_and_joins(management: Management, cabpk: BootstrapProvider, tmp_path: Path) -> None:
     proxied = Egress(Secret(PROXY), Secret(PROXY), "example.com", linux=LinuxSettings("Both"))
-    spec = entries_as_objects(linux_entries(SYSTEMD, proxied))
+    spec = convert_entries(build_linux_entries(SYSTEMD, proxied))
     spec["preKubeadmCommands"].append('printf %s "$https_proxy" > /etc/theirs')
     await management.cluster()
     name = await asyncio.to_thread(cabpk.start_machine, management.org, "mycluster", spec)
 
     async def waits() -> bool:
-        return SYSTEMD in await asyncio.to_thread(cabpk.condition, management.org, name)
+        return SYSTEMD in await asyncio.to_thread(cabpk.read_condition, management.org, name)
 
     await management.until(waits)
     await management.settings()
@@ -109,15 +109,18 @@ async def test_worker_waits_for_the_secret_and_joins(management: Management, cab
     root = tmp_path / "root"
     root.mkdir()
     machine = FirstBoot(root)
-    await asyncio.to_thread(machine.cloud_config, data)
-    assert "join" in machine.file("/joined").read_text()
+    await asyncio.to_thread(machine.boot_cloud_config, data)
+    assert "join" in machine.get_host_path("/joined").read_text()
     secret = await management.data("Secret", SYSTEMD)
     assert secret is not None
-    assert machine.file(DROP_INS[0]).read_text() == secret["containerdProxy"]
-    assert not machine.file(ENV_FILE).exists()
+    assert machine.get_host_path(DROP_INS[0]).read_text() == secret["containerdProxy"]
+    assert not machine.get_host_path(ENV_FILE).exists()
     url = secret["shell"].partition("https_proxy='")[2].partition("'")[0]
-    assert machine.file("/etc/theirs").read_text() == url
-    assert f"https_proxy={url}".replace("%", "%%") in machine.file("/etc/systemd/system.conf.d/transom-proxy.conf").read_text()
+    assert machine.get_host_path("/etc/theirs").read_text() == url
+    assert (
+        f"https_proxy={url}".replace("%", "%%")
+        in machine.get_host_path("/etc/systemd/system.conf.d/transom-proxy.conf").read_text()
+    )
 
 
 async def test_a_pool_without_nodes_is_edited_and_boots_with_the_entries(

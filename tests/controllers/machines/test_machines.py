@@ -21,8 +21,8 @@ from tests.support.management.rollouts import (
 )
 from tests.support.waiting import PATIENCE
 
-from transom.capi import windows_proxy
-from transom.capi.machine_files import CA_STEM, DROP_INS, ENV_FILE, READ_ENV, RESTART, TRUST
+from transom.capi.bootstrap import windows_proxy
+from transom.capi.bootstrap.machine_files import CA_STEM, DROP_INS, ENV_FILE, READ_ENV, RESTART, TRUST
 from transom.controllers.machines import rollout as machine_rollout
 from transom.kube.resources import EGRESS_PROXIES
 
@@ -113,7 +113,7 @@ async def test_machines_of_pools_are_counted_and_a_pool_without_any_is_not_judge
         await management.client.delete(EGRESS_PROXIES, "cluster")
         await management.until_data("Secret", "mycluster-systemd-proxy", "containerdProxy", "[Service]\n")
         await management.until_objects(("ConfigMap", "mycluster-cluster-values"), ("Secret", "mycluster-systemd-proxy"))
-        assert not [one for one in management.writes() if one[1] in ("machinepools", "kubeadmconfigs")]
+        assert not [write for write in management.writes() if write[1] in ("machinepools", "kubeadmconfigs")]
 
 
 async def test_a_pool_with_nodes_is_edited_in_its_turn(management: Management) -> None:
@@ -185,7 +185,7 @@ async def test_edit_that_is_taken_back_is_a_conflict_and_not_repeated(management
         value = {"spec": {"template": {"spec": {"preKubeadmCommands": ["echo theirs"], "files": None}}}}
         await management.merge("KubeadmConfigTemplate", "workers", value, management.org)
         _, _, message = await management.until_condition("Conflict", "Conflict")
-        assert "taken out again" in message
+        assert "the entries were removed" in message
         await settled(operator)
         assert await paths(management) == []
     async with management.operator(controllers=CONTROLLERS) as operator:
@@ -227,7 +227,7 @@ async def test_settings_removed_take_entries_out_first_and_the_secret_goes_last(
     async with management.operator(controllers=CONTROLLERS) as operator:
         await until_edited(management)
         await settled(operator)
-        since = management.control_plane.moment()
+        since = management.control_plane.get_moment()
         await management.client.delete(EGRESS_PROXIES, "cluster")
         await management.until_objects()
         assert await configuration(management, "KubeadmConfigTemplate", "workers") == {"preKubeadmCommands": ["echo theirs"]}
@@ -323,7 +323,7 @@ async def test_rollout_that_the_server_refuses_is_told_and_keeps_nobody_waiting(
 
     async def frozen() -> bool:
         what = ("machinedeployment", "alpha", "-n", management.org, "--type=merge", "--dry-run=server", "-p", '{"spec": {}}')
-        return not await asyncio.to_thread(plane.kubectl, "patch", *what, check=False)
+        return not await asyncio.to_thread(plane.run_kubectl, "patch", *what, check=False)
 
     try:
         await management.until(frozen)
@@ -338,8 +338,8 @@ async def test_rollout_that_the_server_refuses_is_told_and_keeps_nobody_waiting(
             assert "alpha is frozen" in message
             assert await rollout_after(management, "alpha") is None
     finally:
-        for one in (BINDING, POLICY):
-            await asyncio.to_thread(plane.kubectl, "delete", one["kind"], one["metadata"]["name"])
+        for item in (BINDING, POLICY):
+            await asyncio.to_thread(plane.run_kubectl, "delete", item["kind"], item["metadata"]["name"])
 
 
 async def replace_machine(management: Management, old: str, new: str, deployment: str | None, cluster: str) -> None:
@@ -446,7 +446,7 @@ async def test_no_settings_is_no_edit(management: Management) -> None:
         await settled(operator)
         assert management.writes() == []
         held = (await management.client.list_objects(TEMPLATES, management.org)).items
-        assert [one.metadata.generation for one in held] == [1]
+        assert [item.metadata.generation for item in held] == [1]
 
 
 async def test_bundle_of_a_cluster_is_not_taken_for_one_that_lost_its_label(management: Management) -> None:
@@ -455,7 +455,7 @@ async def test_bundle_of_a_cluster_is_not_taken_for_one_that_lost_its_label(mana
     await management.settings(trustedCA={"name": "corp-ca"})
     async with management.operator(controllers=CONTROLLERS) as operator:
         await settled(operator)
-    since = management.control_plane.moment()
+    since = management.control_plane.get_moment()
     async with management.operator(controllers=CONTROLLERS) as operator:
         await settled(operator)
         assert management.writes(since) == []

@@ -8,14 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transom.controllers.machines import CachedControlPlane, CachedDeployment
-from transom.controllers.machines.rollout import PATIENCE, Group, MachinesDecision, MachinesStanding, counted, decide, next_look
-from transom.controllers.runtime.conditions import timestamp
+from transom.common.timestamps import format_timestamp
+from transom.controllers.machines.machine_objects import CachedControlPlane, CachedDeployment
+from transom.controllers.machines.rollout import (
+    PATIENCE,
+    Group,
+    MachinesDecision,
+    MachinesStanding,
+    compute_next_check,
+    decide,
+    format_counts,
+)
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
-CHANGED = timestamp(START - timedelta(minutes=5))
-BEFORE = timestamp(START - timedelta(days=1))
-NOW = timestamp(START)
+CHANGED = format_timestamp(START - timedelta(minutes=5))
+BEFORE = format_timestamp(START - timedelta(days=1))
+NOW = format_timestamp(START)
 
 
 def deployment(name: str = "workers", **fields: object) -> Group:
@@ -70,7 +78,7 @@ def test_whose_turn_it_is(standings: list[MachinesStanding], expected: list[tupl
 def test_stuck_cluster_stops_all_others_and_says_why() -> None:
     late = START + timedelta(seconds=PATIENCE + 1)
     stuck = standing("a", deployment(**NEW, ready=1))
-    assert next_look([stuck, standing("b", deployment())], START) == PATIENCE
+    assert compute_next_check([stuck, standing("b", deployment())], START) == PATIENCE
     decision = decide([stuck, standing("b", deployment())], late)
     assert decision == MachinesDecision(
         current=("org", "a"), halted="org/a: MachineDeployment workers has 1 of 2 machines ready, 0 still old"
@@ -82,14 +90,14 @@ def test_stuck_cluster_stops_all_others_and_says_why() -> None:
 
 def test_patience_begins_when_it_was_asked_for() -> None:
     late = START + timedelta(seconds=PATIENCE + 1)
-    asked = standing("a", deployment(requested=CHANGED, asked=timestamp(late)), standing("b", deployment()).groups[0])
+    asked = standing("a", deployment(requested=CHANGED, asked=format_timestamp(late)), standing("b", deployment()).groups[0])
     assert asked.in_progress
     assert decide([asked], late).halted == ""
 
 
 def test_new_machine_is_progress() -> None:
     late = START + timedelta(seconds=PATIENCE + 1)
-    slow = standing("a", deployment(requested=NOW, outdated=1, newest=timestamp(late)), deployment("y", outdated=0))
+    slow = standing("a", deployment(requested=NOW, outdated=1, newest=format_timestamp(late)), deployment("y", outdated=0))
     assert decide([slow], late).halted == ""
 
 
@@ -111,27 +119,28 @@ def test_every_cluster_is_rolled_once_and_never_two_at_a_time(
     """What Cluster API would do is drawn: replace a machine, make it ready, or take its time."""
     standings = [
         standing(
-            str(number), msgspec.structs.replace(one, name="x"), msgspec.structs.replace(two, name="y"), automatic=a, paused=p
+            str(number), msgspec.structs.replace(item, name="x"), msgspec.structs.replace(two, name="y"), automatic=a, paused=p
         )
-        for number, (one, two, a, p) in enumerate(clusters)
+        for number, (item, two, a, p) in enumerate(clusters)
     ]
     asked: list[tuple[str, str]] = []
     now = START
     for _ in range(300):
         now += timedelta(seconds=10)
-        running = [one for one in standings if one.in_progress]
+        running = [item for item in standings if item.in_progress]
         assert len(running) <= 1
         for step in decide(standings, now).steps:
             asked.append((step.cluster[1], step.group.name))
             assert not running or running[0].cluster == step.cluster
             standings = [
-                _changed(one, step.group, requested=timestamp(now)) if one.cluster == step.cluster else one for one in standings
+                _changed(item, step.group, requested=format_timestamp(now)) if item.cluster == step.cluster else item
+                for item in standings
             ]
-        standings = [_moved(one, now, draw) for one in standings]
-        if not any(one.waiting or one.in_progress for one in standings):
+        standings = [_moved(item, now, draw) for item in standings]
+        if not any(item.waiting or item.in_progress for item in standings):
             break
     assert len(asked) == len(set(asked))
-    left = [one for one in standings if one.automatic and not one.paused and one.outdated]
+    left = [item for item in standings if item.automatic and not item.paused and item.outdated]
     assert left == []
 
 
@@ -151,13 +160,18 @@ def _moved(one: MachinesStanding, now: datetime, draw: random.Random) -> Machine
         if group.ready < group.replicas:
             return _changed(one, group, ready=group.ready + 1)
         if group.outdated:
-            return _changed(one, group, outdated=group.outdated - 1, ready=max(group.ready - 1, 0), newest=timestamp(now))
+            return _changed(
+                one, group, outdated=group.outdated - 1, ready=max(group.ready - 1, 0), newest=format_timestamp(now)
+            )
     return one
 
 
 def test_counts_are_said_in_words() -> None:
-    assert counted([standing("a", deployment(), control_plane())]) == "3 machines of 1 cluster"
-    assert counted([standing("a", deployment(outdated=1)), standing("b", deployment(outdated=0))]) == "1 machine of 1 cluster"
+    assert format_counts([standing("a", deployment(), control_plane())]) == "3 machines of 1 cluster"
+    assert (
+        format_counts([standing("a", deployment(outdated=1)), standing("b", deployment(outdated=0))])
+        == "1 machine of 1 cluster"
+    )
 
 
 AFTER = "2026-11-21T13:00:00+02:00"

@@ -13,7 +13,7 @@ from transom.kube.resources import CONFIG_MAPS, OPENSHIFT_INFRASTRUCTURES, OPENS
 async def openshift(cluster: Cluster) -> AsyncIterator[Cluster]:
     """A cluster with OVN-Kubernetes and no hybrid overlay; nothing of kubeadm."""
     plane = cluster.control_plane
-    await asyncio.to_thread(plane.kubectl, "delete", "configmap", "-n", "kube-public", "cluster-info", "--ignore-not-found")
+    await asyncio.to_thread(plane.run_kubectl, "delete", "configmap", "-n", "kube-public", "cluster-info", "--ignore-not-found")
     await asyncio.to_thread(plane.define, KINDS)
     await cluster.put(
         OPENSHIFT_NETWORKS, "cluster", status={"networkType": "OVNKubernetes", "serviceNetwork": ["172.30.0.0/16"]}

@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
-from transom.controllers.join.credential_providers import CredentialProviders, configuration, provider_files
+from transom.controllers.join.credential_providers import CredentialProviders, build_configuration, list_provider_files
 from transom.kube.client import Client
-from transom.windows.payload import CREDENTIAL_PROVIDERS, Payload, PayloadFile
+from transom.windows.payload.payload import CREDENTIAL_PROVIDERS, Payload, PayloadFile
 from transom.windows.payload.worker import Facts
 
 PAYLOAD = Payload(files=(PayloadFile(r"C:\k\ecr-credential-provider.exe"), PayloadFile(r"C:\k\Quay-Provider.exe")))
@@ -28,7 +28,7 @@ def packed(text: str) -> dict[str, str]:
 
 
 def machine_config(*files: dict[str, Any], path: str = "/etc/kubernetes/credential-providers/x.yaml") -> dict[str, Any]:
-    listed = [{"path": path, "contents": one} for one in files]
+    listed = [{"path": path, "contents": file} for file in files]
     return {"spec": {"config": {"storage": {"files": listed}}}}
 
 
@@ -42,10 +42,10 @@ def machine_config(*files: dict[str, Any], path: str = "/etc/kubernetes/credenti
     ],
 )
 def test_providers_whose_program_is_there(write: Any, providers: str, names: list[str]) -> None:
-    text = configuration(provider_files(machine_config(write(TEXT + providers))), PAYLOAD)
+    text = build_configuration(list_provider_files(machine_config(write(TEXT + providers))), PAYLOAD)
     assert text is not None
     read = json.loads(text)
-    assert [one["name"] for one in read["providers"]] == names
+    assert [provider["name"] for provider in read["providers"]] == names
     assert (read["kind"], read["apiVersion"]) == ("CredentialProviderConfig", "kubelet.config.k8s.io/v1")
 
 
@@ -63,7 +63,7 @@ def test_providers_whose_program_is_there(write: Any, providers: str, names: lis
     ],
 )
 def test_what_is_none_leaves_the_payloads_own(config: dict[str, Any]) -> None:
-    assert configuration(provider_files(config), PAYLOAD) is None
+    assert build_configuration(list_provider_files(config), PAYLOAD) is None
 
 
 class Rendered(dict[str, Any]):
@@ -89,7 +89,7 @@ async def test_of_a_machine_config_the_files_of_providers_are_kept() -> None:
     providers, workers = CredentialProviders(), Workers()
     payload = Payload(files=(*PAYLOAD.files, PayloadFile(r"C:\k\providers.yaml", provided=CREDENTIAL_PROVIDERS)))
     for _ in range(2):
-        facts = await providers.added(Facts(), payload, cast(Client, workers))
+        facts = await providers.add_configuration(Facts(), payload, cast(Client, workers))
         text = facts.provided[CREDENTIAL_PROVIDERS]
         assert text is not None
         assert "ecr-credential-provider.exe" in text.reveal()

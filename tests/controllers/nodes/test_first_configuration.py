@@ -16,7 +16,7 @@ from transom.controllers.runtime.cached import FIRST
 from transom.kube.resources import NODES
 from transom.windows.nodes import support
 from winsim import Host
-from winsim.processes import Invocation
+from winsim.computer import Invocation
 
 pytestmark = pytest.mark.lab
 TAINT = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
@@ -43,16 +43,16 @@ async def node_until_there(cluster: Cluster, host: Host) -> None:
 
 async def said(cluster: Cluster) -> str:
     conditions = (await cluster.status("win-1"))["conditions"]
-    return str(next(one["message"] for one in conditions if one["type"] == "Configured"))
+    return str(next(condition["message"] for condition in conditions if condition["type"] == "Configured"))
 
 
 def fails(call: Invocation) -> int:
-    call.error("HNS refuses POST /endpoints:\n  hunter is not\x07 here\n")
+    call.write_error("HNS refuses POST /endpoints:\n  hunter is not\x07 here\n")
     return 1
 
 
 def works(call: Invocation) -> int:
-    call.out("10.9.9.9\r\n")
+    call.write_output("10.9.9.9\r\n")
     return 0
 
 
@@ -158,7 +158,7 @@ async def test_a_node_that_was_ready_before_is_never_cordoned(cluster: Cluster, 
 async def test_a_windows_that_is_not_known_to_work_is_told_and_becomes_a_node(
     cluster: Cluster, payload: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(support, "RELEASES", tuple(one for one in support.RELEASES if one.build != 20348))
+    monkeypatch.setattr(support, "RELEASES", tuple(release for release in support.RELEASES if release.build != 20348))
     monkeypatch.setattr(support, "OPENSSH", msgspec.structs.replace(support.OPENSSH, least=(99, 0)))
     host = await bare(cluster, "win")
     async with cluster.operator(payload=payload, pace=msgspec.structs.replace(QUICK, node_check=0.5)):
@@ -172,7 +172,7 @@ async def test_a_windows_that_is_not_known_to_work_is_told_and_becomes_a_node(
         async def all_said() -> bool:
             told = await said(cluster)
             wanted = ("Windows build 20348 is none of those", "OpenSSH for Windows 9.5 is older", "containerd 1.6 is older")
-            return all(one in told for one in wanted)
+            return all(item in told for item in wanted)
 
         await until(all_said)
     assert "UnsupportedVersion" in await reasons(cluster, "win-1")

@@ -19,14 +19,14 @@ from tests.support.operator.programs import Program
 from tests.support.waiting import PATIENCE, until
 from tests.support.workers.payloads import TEXT, write
 
-from transom.controllers.runtime.options import Pace
-from transom.kube import NotFound
+from transom.controllers.runtime.options import HostTimings
+from transom.kube.errors import NotFound
 from transom.kube.resources import CONFIG_MAPS, LEASES, SECRETS, WINDOWS_INSTANCES
 from transom.operations.metrics import OperatorMetrics
-from transom.windows.host import ServiceState
+from transom.windows.host.host_state import ServiceState
 from transom.windows.host.queries import SERVICES
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import sz
+from transom.windows.registry.values import build_sz
 from winsim import Fault, Host
 
 pytestmark = pytest.mark.lab
@@ -37,7 +37,7 @@ async def whole(cluster: Cluster, host: Host) -> dict[str, Any]:
 
 
 def services(host: Host) -> set[str]:
-    return {key.path for key in host.registry.below(SERVICES)}
+    return {key.path for key in host.registry.list_keys_below(SERVICES)}
 
 
 async def test_from_ssh_to_a_node(cluster: Cluster, payload: Path) -> None:
@@ -50,7 +50,7 @@ async def test_from_ssh_to_a_node(cluster: Cluster, payload: Path) -> None:
         status = await cluster.status("win-1")
         assert status["nodeName"] == node_of(host)
         assert status["payloadVersion"] == "1.36.3-1"
-        waits = next(one["message"] for one in status["conditions"] if one["type"] == "Configured")
+        waits = next(condition["message"] for condition in status["conditions"] if condition["type"] == "Configured")
         assert waits.startswith("kube-proxy waits for")
         assert host.services.get("kubelet").state is ServiceState.RUNNING
         assert [start.environment["HTTPS_PROXY"] for start in host.starts("containerd")] == [PROXY]
@@ -85,7 +85,7 @@ async def test_what_somebody_changes_on_a_node_is_put_right_and_told(cluster: Cl
     write(payload, TEXT.replace("--source-vip=", "--pause=${PAUSE_IMAGE} --source-vip="))
     metadata = {"name": "windows-worker", "namespace": cluster.namespace}
     await cluster.put(CONFIG_MAPS, "windows-worker", metadata=metadata, data={"PAUSE_IMAGE": "first"})
-    assert Pace().node_check * 1.1 < 600
+    assert HostTimings().node_check * 1.1 < 600
     async with cluster.operator(payload=payload, pace=msgspec.structs.replace(QUICK, node_check=1.0)):
         await cluster.instance("win-1", host, lifecycle="Node")
         await cluster.until("win-1", NodeReady="False/Registering")
@@ -109,7 +109,7 @@ async def test_what_somebody_changes_on_a_node_is_put_right_and_told(cluster: Cl
 
         # what a person has asked for is not put right
         await cluster.merge(CONFIG_MAPS, "windows-worker", {"data": {"PAUSE_IMAGE": "second"}})
-        await until(lambda: "--pause=second" in (host.registry.value(key, "ImagePath") or sz("")).text())
+        await until(lambda: "--pause=second" in (host.registry.find_value(key, "ImagePath") or build_sz("")).decode_text())
         await cluster.until("win-1", Configured="True/UpToDate")
         host.services.stop("kube-proxy")
         async with asyncio.timeout(60):
@@ -117,19 +117,19 @@ async def test_what_somebody_changes_on_a_node_is_put_right_and_told(cluster: Cl
                 await asyncio.sleep(0.05)
         assert "ImagePath" not in await put_right()
         await until(lambda: host.services.get("kube-proxy").state is ServiceState.RUNNING)
-        right = host.registry.value(key, "ImagePath")
-        host.registry = host.registry.apply([SetValue(key, "ImagePath", sz(r"C:\theirs.exe"))])
+        right = host.registry.find_value(key, "ImagePath")
+        host.registry = host.registry.apply([SetValue(key, "ImagePath", build_sz(r"C:\theirs.exe"))])
         host.files.write(r"C:\k\cni\conf\10-net.conf", b"theirs")
-        await until(lambda: host.registry.value(key, "ImagePath") == right)
+        await until(lambda: host.registry.find_value(key, "ImagePath") == right)
         await until(lambda: b"10.132.0.0/24" in host.files.read(r"C:\k\cni\conf\10-net.conf"))
 
         async def told() -> bool:
             said = await put_right()
             return all(
-                one in said
-                for one in (
+                item in said
+                for item in (
                     "kube-proxy: its configuration differs: ImagePath",
-                    r"C:\k\cni\conf\10-net.conf: drift: somebody else changed it",
+                    r"C:\k\cni\conf\10-net.conf: drift: changed after Transom sent it",
                 )
             )
 
@@ -153,7 +153,9 @@ async def test_without_a_proxy_there_is_no_trace_of_one(cluster: Cluster, payloa
         for named in (key.values or {}).values()
     ]
     variables = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
-    assert [(path, name) for path, name, text in found if any(one in f"{name} {text}".upper() for one in variables)] == []
+    assert [
+        (path, name) for path, name, text in found if any(variable in f"{name} {text}".upper() for variable in variables)
+    ] == []
     assert [key.path for key in host.registry if "\\ROOT\\Certificates\\" in key.path] == []
 
 
@@ -165,7 +167,7 @@ async def test_why_a_host_is_not_touched(cluster: Cluster, tmp_path: Path) -> No
     broken = write(tmp_path / "broken", TEXT.replace("dependsOn", "dependson"))
     good = write(tmp_path / "good")
     await asyncio.to_thread(
-        cluster.control_plane.kubectl, "delete", "configmap", "-n", "kube-public", "cluster-info", "--ignore-not-found"
+        cluster.control_plane.run_kubectl, "delete", "configmap", "-n", "kube-public", "cluster-info", "--ignore-not-found"
     )
     for path, reason in ((newer, "VersionSkew"), (broken, "PayloadInvalid"), (good, "ApiServerUnknown")):
         async with cluster.operator(payload=path, pace=QUICK):
@@ -186,7 +188,7 @@ async def test_a_key_that_opens_nothing_and_the_right_one(cluster: Cluster, payl
         metrics = OperatorMetrics()
         metrics.follow(operator)
         await cluster.until("win-1", Configured="False/KeyMissing")
-        await until(lambda: b'transom_hosts_unconfigured{reason="KeyMissing"} 1.0' in metrics.text())
+        await until(lambda: b'transom_hosts_unconfigured{reason="KeyMissing"} 1.0' in metrics.render())
         await cluster.put_key("-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----\n")
         await cluster.until("win-1", Configured="False/KeyInvalid")
         await cluster.put_key(other.export_private_key("pkcs8-pem", passphrase="hunter2").decode())
@@ -204,7 +206,7 @@ async def test_a_key_that_opens_nothing_and_the_right_one(cluster: Cluster, payl
 async def test_a_node_that_is_never_ready(cluster: Cluster, payload: Path) -> None:
     host = await bare(cluster, "win")
     await cluster.instance("win-1", host, lifecycle="Node")
-    pace = Pace(unready=0.2, ready=0.5)
+    pace = HostTimings(unready=0.2, ready=0.5)
     async with cluster.operator(payload=payload, pace=pace):
         await cluster.until("win-1", NodeReady="False/NeverReady")
         await registered(cluster, host, "False", **SUBNET)
@@ -233,7 +235,7 @@ async def test_a_host_gets_its_machines_name_by_one_boot(cluster: Cluster, paylo
 @pytest.mark.parametrize("at", [4, 25])
 async def test_a_host_that_hangs_costs_its_own_pass(cluster: Cluster, payload: Path, at: int) -> None:
     hangs, good = await bare(cluster, "hangs"), await bare(cluster, "good")
-    hangs.faults.arm(Fault(at=at, when="before", action="hang"))
+    hangs.faults.schedule_fault(Fault(at=at, when="before", action="hang"))
     async with cluster.operator(payload=payload, pace=QUICK):
         await cluster.instance("hangs", hangs, lifecycle="Node")
         await cluster.instance("good", good, lifecycle="Node")
@@ -283,7 +285,7 @@ async def test_killed_at_any_request_the_next_one_goes_on(cluster: Cluster, payl
     count = max(at for at, request in enumerate(requests, 1) if re.match(r"exec .*change", request)) + 4
     hosts = {at: await bare(cluster, f"win{at}") for at in range(1, count, max(1, count // KILLS))}
     for at, host in hosts.items():
-        host.faults.arm(Fault(at=at, when="before" if at % 2 else "after", action="hang"))
+        host.faults.schedule_fault(Fault(at=at, when="before" if at % 2 else "after", action="hang"))
         await cluster.instance(f"win-{at}", host, lifecycle="Node")
     async with Program(cluster, name="first", payload=str(payload), workers="256") as program:
         await until(lambda: all(host.faults.ordered is None for host in hosts.values()))
@@ -312,6 +314,6 @@ async def test_egress_alone_stays_egress_alone(cluster: Cluster, payload: Path) 
     assert "labels" not in node["metadata"]
     assert services(host) == before
     assert not host.files.exists(r"C:\k")
-    secrets = {one.metadata.name for one in (await cluster.client.list_objects(SECRETS, cluster.namespace)).items}
+    secrets = {item.metadata.name for item in (await cluster.client.list_objects(SECRETS, cluster.namespace)).items}
     assert not [name for name in secrets if name.startswith("bootstrap-")]
     assert (await cluster.client.list_objects(CONFIG_MAPS, cluster.namespace)).items == []

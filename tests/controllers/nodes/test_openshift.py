@@ -27,7 +27,7 @@ from transom.kube.resources import (
     SECRETS,
 )
 from transom.proxy.secret import Secret
-from transom.proxy.trust import pem as pem_of
+from transom.proxy.trust import format_pem as pem_of
 from transom.windows.nodes.node_certificates import CLIENT
 
 pytestmark = pytest.mark.lab
@@ -64,7 +64,7 @@ async def test_a_host_joins_openshift(openshift: Cluster, tmp_path: Path) -> Non
         "subjects": [{"kind": "ServiceAccount", "name": "node-bootstrapper", "namespace": CONFIG_OPERATOR}],
     }
     await asyncio.to_thread(plane.apply, [namespace, account, binding])
-    token = await asyncio.to_thread(plane.service_account_token, CONFIG_OPERATOR, "node-bootstrapper")
+    token = await asyncio.to_thread(plane.create_service_account_token, CONFIG_OPERATOR, "node-bootstrapper")
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -99,14 +99,16 @@ async def test_a_host_joins_openshift(openshift: Cluster, tmp_path: Path) -> Non
             assert config["users"][0]["user"]["token"] == token
             providers = yaml.safe_load(host.files.read(r"C:\k\providers.yaml"))["providers"]
             # CRI-O's has no program for Windows
-            assert [(one["name"], one["matchImages"]) for one in providers] == [("ecr-credential-provider.exe", ["*.x"])]
+            assert [(provider["name"], provider["matchImages"]) for provider in providers] == [
+                ("ecr-credential-provider.exe", ["*.x"])
+            ]
             # who trusts that file alone reaches the API server
             context = ssl.create_default_context(cadata=host.files.read(r"C:\k\api.crt").decode())
             url = urlsplit(plane.url)
             _, writer = await asyncio.open_connection(url.hostname, url.port, ssl=context)
             writer.close()
             found = await cluster.client.list_objects(SECRETS, cluster.namespace)
-            assert not [one.metadata.name for one in found.items if one.metadata.name.startswith("bootstrap-")]
+            assert not [item.metadata.name for item in found.items if item.metadata.name.startswith("bootstrap-")]
             async with holder(cluster, Token(f"ocp-{cluster.namespace}", Secret(token))) as client:
                 await ask(cluster, client, "by-bootstrapper", pem(f"system:node:{node_of(host)}"), CLIENT, CLIENT_USAGES)
             await until_approved(cluster, "by-bootstrapper")

@@ -16,8 +16,8 @@ from tests.support.workers.publishers import published as of_publishers
 
 from lab import images
 from transom.hosts.steps.payload_directory import PayloadDirectory
-from transom.payloads import kubeadm
-from transom.sources.payload import read_payload
+from transom.payloads.shipped_payloads import build_kubeadm_payload
+from transom.sources.payload import parse_payload
 
 pytestmark = pytest.mark.lab
 NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
@@ -30,13 +30,13 @@ async def test_files_of_urls_are_fetched_through_the_proxy(cluster: Cluster, tmp
     """
     host, joined = await bare(cluster, "win"), await bare(cluster, "old")
     await published(cluster)
-    place, content = images.layer()
+    place, content = images.build_layer()
     sha256 = hashlib.sha256(content).hexdigest()
     part = tmp_path / "cache" / "downloads" / f"{sha256}.part"
     part.parent.mkdir(parents=True)
     part.write_bytes(content[:50])
     with Network(isolated=False) as network, Egress(network, "alice", PASSWORD) as egress:
-        url = f"https://{egress.image('1').partition('/')[0]}/{place}"
+        url = f"https://{egress.format_image('1').partition('/')[0]}/{place}"
         more = rf"- {{path: 'C:\k\layer', url: '{url}', sha256: {sha256}}}"
         path = write(tmp_path / "payload", TEXT.replace("services:\n- name", f"{more}\nservices:\n- name"))
         await cluster.bundle(egress.certificate)
@@ -47,7 +47,7 @@ async def test_files_of_urls_are_fetched_through_the_proxy(cluster: Cluster, tmp
         await registered(cluster, joined)
         async with cluster.operator(payload=path, payload_cache=tmp_path / "cache", pace=QUICK):
             await cluster.until("win-1", Configured="False/PayloadIncomplete")
-            said = {one["type"]: one["message"] for one in (await cluster.status("win-1"))["conditions"]}
+            said = {condition["type"]: condition["message"] for condition in (await cluster.status("win-1"))["conditions"]}
             assert url in said["Configured"]
             assert host.traffic.connections == 0
             # a node is not kept from its proxy and its CAs
@@ -63,14 +63,14 @@ async def test_files_of_urls_are_fetched_through_the_proxy(cluster: Cluster, tmp
         async with cluster.operator(payload=wrong, payload_cache=tmp_path / "cache", pace=QUICK):
             for name in ("win-1", "old-1"):
                 await cluster.until(name, Configured="False/PayloadInvalid")
-            said = {one["type"]: one["message"] for one in (await cluster.status("win-1"))["conditions"]}
+            said = {condition["type"]: condition["message"] for condition in (await cluster.status("win-1"))["conditions"]}
             assert f"its SHA-256 is {sha256}, and not the one in payload.yaml" in said["Configured"]
         for name in ("win-1", "old-1"):
             told = [message for _, reason, message in await cluster.events(name) if reason == "PayloadInvalid"]
             assert len(told) == 1
         assert host.traffic.connections == connections
-        asked = [(one.status, one.user) for one in egress.requests() if place in one.url]
-        assert asked == [("TCP_MISS/206", "alice"), ("TCP_MISS/200", "alice")], egress.requests()
+        asked = [(request.status, request.user) for request in egress.list_requests() if place in request.url]
+        assert asked == [("TCP_MISS/206", "alice"), ("TCP_MISS/200", "alice")], egress.list_requests()
         assert not (path / "downloads").exists()
         assert {file.name for file in part.parent.iterdir()} == {sha256}
 
@@ -81,7 +81,7 @@ async def test_a_shipped_payload_is_completed_through_the_proxy(cluster: Cluster
     await published(cluster)
     path = tmp_path / "kubeadm"
     path.mkdir()
-    files = kubeadm("none", "v1.36.3")
+    files = build_kubeadm_payload("none", "v1.36.3")
     for name, content in files.items():
         (path / name).write_bytes(content)
     with (
@@ -89,7 +89,7 @@ async def test_a_shipped_payload_is_completed_through_the_proxy(cluster: Cluster
         Mirror(HOSTS) as mirror,
         Egress(network, "alice", PASSWORD, mirror=mirror) as egress,
     ):
-        mirror.files |= of_publishers(read_payload(files["payload.yaml"]), {})
+        mirror.files |= of_publishers(parse_payload(files["payload.yaml"]), {})
         await cluster.bundle(egress.certificate)
         settings = {"trustedCA": {"name": "corp-ca"}, "networks": NETWORKS}
         await cluster.proxy(httpProxy=egress.url, httpsProxy=egress.url, **settings)
@@ -101,13 +101,19 @@ async def test_a_shipped_payload_is_completed_through_the_proxy(cluster: Cluster
             await until((path / "payload.lock").exists)
 
             async def goes_on() -> bool:
-                conditions = {one["type"]: one["reason"] for one in (await cluster.status("win-1"))["conditions"]}
+                conditions = {
+                    condition["type"]: condition["reason"] for condition in (await cluster.status("win-1"))["conditions"]
+                }
                 return conditions["Configured"] != "PayloadIncomplete"
 
             await until(goes_on)
 
         def users() -> set[str]:
-            return {one.user for one in egress.requests() if "dl.k8s.io" in one.url and one.status.endswith("/200")}
+            return {
+                request.user
+                for request in egress.list_requests()
+                if "dl.k8s.io" in request.url and request.status.endswith("/200")
+            }
 
         # squid writes a line once the answer has been sent
         await until(lambda: users() == {"alice"})

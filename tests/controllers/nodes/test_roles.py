@@ -20,9 +20,9 @@ from tests.support.workers.payloads import TEXT, write
 
 from transom.controllers.join.cluster_registries import MIRROR_SETS
 from transom.controllers.join.credential_providers import MACHINE_CONFIG_POOLS, MACHINE_CONFIGS
-from transom.kube.events import EventRecorder, Habits
+from transom.kube.events import EventRecorder, RepetitionPolicy
 from transom.kube.resources import EGRESS_PROXIES, WINDOWS_INSTANCES
-from transom.manifests.roles import roles
+from transom.manifests.roles import iter_roles
 from transom.sources.infrastructure import KINDS as INFRASTRUCTURE
 
 pytestmark = pytest.mark.lab
@@ -50,7 +50,7 @@ async def defined(cluster: Cluster) -> AsyncIterator[None]:
 async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It joins, with a mirror of OpenShift's; it is drained, which a budget holds up; it goes with its Machine."""
     monkeypatch.setattr(
-        "transom.controllers.operator.EventRecorder", functools.partial(EventRecorder, habits=Habits(spacing=0.1))
+        "transom.controllers.operator.EventRecorder", functools.partial(EventRecorder, habits=RepetitionPolicy(spacing=0.1))
     )
     namespace = cluster.namespace
     await published(cluster)
@@ -65,7 +65,7 @@ async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, mon
     await cluster.instance("win-1", host, lifecycle="Node")
     await cluster.instance("win-2", other := await bare(cluster, "other"), lifecycle="Node")
     kubelets, pace = Kubelets(cluster), msgspec.structs.replace(QUICK, drain=0.2)
-    objects = list(roles(namespace, ("nodes",), openshift=True))
+    objects = list(iter_roles(namespace, ("nodes",), openshift=True))
     wanted = {(role["kind"], role["metadata"].get("namespace")): set[Use]() for role in objects if "rules" in role}
     wanted = {place: granted(objects, *place) for place in wanted}
     user = f"system:serviceaccount:{namespace}:transom"
@@ -73,7 +73,7 @@ async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, mon
     def left_over() -> dict[tuple[str, str | None], list[Use]]:
         uses = asked(cluster.control_plane, user, cluster.began)
         found = {
-            (kind, where): sorted(of - {use for use, there, _ in uses if where in (None, there)})
+            (kind, where): sorted(of - {use for use, item, _ in uses if where in (None, item)})
             for (kind, where), of in wanted.items()
         }
         return {role: uses for role, uses in found.items() if uses}
@@ -89,7 +89,7 @@ async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, mon
         # which hosts are begun is written for the first change, and written anew for the next one
         for name in ("one.example.com", "two.example.com"):
             await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, networks=NETWORKS, noProxy=name)
-            await until(lambda name=name: all(name in str(environment(one, "containerd")) for one in (host, other)))
+            await until(lambda name=name: all(name in str(environment(item, "containerd")) for item in (host, other)))
         await kubelets.pod("web", node, app="web")
         await kubelets.budget(0)
         await cluster.delete(WINDOWS_INSTANCES, "win-1")

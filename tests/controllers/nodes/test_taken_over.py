@@ -20,20 +20,20 @@ from tests.windows.authorities import authority
 
 from transom.controllers.join.cluster_facts import EXPORTER
 from transom.controllers.join.cluster_registries import MIRROR_SETS
-from transom.kube import NotFound
-from transom.kube.objects import Whole
+from transom.kube.errors import NotFound
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, NODES, SECRETS, WINDOWS_INSTANCES, Resource
-from transom.proxy.trust import pem
+from transom.proxy.trust import format_pem
 from transom.windows import ledger
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.parts.installed import Installed
+from transom.windows.parts.installed import InstalledPayload
 from winsim import Host
 
 pytestmark = pytest.mark.lab
 MADE = ("windows_exporter", "containerd", "kubelet", "hybrid-overlay-node", "kube-proxy", "csi-proxy")
 PROXY = "http://proxy.corp.example:3128"
 VERSION = "1.36.2-1"
-OF_KUBE_SYSTEM = Resource("", "v1", "ConfigMap", "configmaps", True, Whole)
+OF_KUBE_SYSTEM = Resource("", "v1", "ConfigMap", "configmaps", True, UnstructuredObject)
 AUTHENTICATION = ("extension-apiserver-authentication", "kube-system")
 
 
@@ -65,15 +65,15 @@ async def client_authorities(openshift: Cluster) -> AsyncIterator[str]:
 
 
 def image(host: Host, service: str) -> str:
-    value = host.registry.value(rf"{SERVICES}\{service}", "ImagePath")
-    return value.text() if value else ""
+    value = host.registry.find_value(rf"{SERVICES}\{service}", "ImagePath")
+    return value.decode_text() if value else ""
 
 
 def read(host: Host, path: str) -> str:
     return host.files.read(path).decode() if host.files.exists(path) else ""
 
 
-def installed(host: Host) -> Installed:
+def installed(host: Host) -> InstalledPayload:
     return ledger.read(host.registry).installed
 
 
@@ -111,7 +111,7 @@ async def test_a_node_of_the_peer_lives_on(
     assert (await adopt(peer, "--services", "--yes", "-o", "json")).json[2]["result"] == "there already"
 
     # OpenShift's service CA makes it for the exporter's Service
-    certificate = {"tls.crt": pem([authority("Exporter")]), "tls.key": "key"}
+    certificate = {"tls.crt": format_pem([authority("Exporter")]), "tls.key": "key"}
     encoded = {name: base64.b64encode(text.encode()).decode() for name, text in certificate.items()}
     await cluster.put(SECRETS, EXPORTER, data=encoded)
     only = ("egress", "hosts", "instances", "nodes", "keys")
@@ -121,14 +121,14 @@ async def test_a_node_of_the_peer_lives_on(
         await cluster.merge(WINDOWS_INSTANCES, "localhost", {"spec": {"port": host.port}})
         await cluster.until("localhost", 120, Configured="True/UpToDate", NodeReady="True", ProxyApplied="True/Applied")
         assert {"Cordoned", "Drained"} <= set(await reasons(cluster, "localhost"))
-        await cluster.says("localhost", "taken over: ", f"{DAEMON} of the operator that had the host before is still there")
+        await cluster.says("localhost", "taken over: ", f"{DAEMON} of the host's previous operator still exists")
         for name in MADE:
-            own = installed(host).service(name)
+            own = installed(host).find_service(name)
             assert own is not None and own.taken is not None
             assert (own.taken.command, own.taken.type, own.taken.start) == (found[name], 16, 2)
             assert host.services.get(name).state.name == "RUNNING"
         assert image(host, "kubelet") != found["kubelet"]
-        kubelet = installed(host).file(r"C:\k\kubelet.exe")
+        kubelet = installed(host).find_file(r"C:\k\kubelet.exe")
         assert kubelet is not None and kubelet.found and not kubelet.aside
         assert host.files.read(r"C:\k\kubelet.exe") == b"MZ kube-node/kubelet.exe"
         assert f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet")
@@ -137,7 +137,7 @@ async def test_a_node_of_the_peer_lives_on(
         starts = {name: len(host.starts(name)) for name in MADE}
 
         # the CA of those that ask kubelets is rotated, a mirror and a login change: nobody is restarted
-        other = pem([authority("Next signer")])
+        other = format_pem([authority("Next signer")])
         await cluster.client.patch(OF_KUBE_SYSTEM, {"data": {"client-ca-file": client_authorities + other}}, *AUTHENTICATION)
         await until(lambda: other.strip() in read(host, r"C:\k\kubelet-ca.crt"))
         mirrors = [{"source": "quay.io", "mirrors": ["other.corp.example/quay"]}]
@@ -162,7 +162,7 @@ async def test_a_node_of_the_peer_lives_on(
         await cluster.until("localhost", Configured="True/UpToDate", NodeReady="True")
         assert host.files.read(r"C:\k\kubelet.exe") == b"MZ another kubelet"
         assert len(host.starts("kubelet")) == starts["kubelet"] + 1
-        assert installed(host).service("kubelet").taken is not None  # type: ignore[union-attr]
+        assert installed(host).find_service("kubelet").taken is not None  # type: ignore[union-attr]
 
         await cluster.client.patch(CONFIG_MAPS, {"data": {"localhost": None}}, "windows-instances", cluster.namespace)
         place = {"metadata": {"annotations": {"transom.dev/confirm-removal": "1"}}}
@@ -170,7 +170,7 @@ async def test_a_node_of_the_peer_lives_on(
         await cluster.gone("localhost", 120)
     assert [name for name in MADE if host.services.find(name) is not None] == []
     assert host.services.get(DAEMON).state.name == "RUNNING"
-    assert host.registry.key(LEDGER) is None
+    assert host.registry.find_key(LEDGER) is None
     assert [path for path in (r"C:\k\kubelet.exe", r"C:\k\containerd\containerd.exe", toml) if host.files.exists(path)] == []
     with pytest.raises(NotFound):
         await cluster.client.get(NODES, node)
@@ -179,7 +179,7 @@ async def test_a_node_of_the_peer_lives_on(
 
 async def _there(cluster: Cluster, name: str) -> bool:
     found = await cluster.client.list_objects(WINDOWS_INSTANCES, cluster.namespace)
-    return name in [one.metadata.name for one in found.items]
+    return name in [item.metadata.name for item in found.items]
 
 
 async def _version(cluster: Cluster, version: str = VERSION) -> bool:

@@ -17,14 +17,14 @@ from tests.support.waiting import PATIENCE, until
 from tests.support.workers.payloads import TEXT, write
 
 from lab import openshift
-from transom.kube import NotFound
-from transom.kube.objects import Whole
+from transom.kube.errors import NotFound
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import NODES, WINDOWS_INSTANCES, Resource
 
 pytestmark = pytest.mark.lab
 OTHER = "http://other.corp.example:3128"
-MACHINES = Resource("machine.openshift.io", "v1beta1", "Machine", "machines", True, Whole)
-MACHINE_SETS = Resource("machine.openshift.io", "v1beta1", "MachineSet", "machinesets", True, Whole)
+MACHINES = Resource("machine.openshift.io", "v1beta1", "Machine", "machines", True, UnstructuredObject)
+MACHINE_SETS = Resource("machine.openshift.io", "v1beta1", "MachineSet", "machinesets", True, UnstructuredObject)
 
 
 async def test_one_node_after_the_other_and_a_proxy_change_in_between(
@@ -68,7 +68,11 @@ async def test_one_node_after_the_other_and_a_proxy_change_in_between(
     assert await kubelets.pods() == {f"everywhere-{number}" for number in range(3)}
     told = await reasons(cluster, f"win-{first}")
     # their times are whole seconds: of two within one nobody can say which came first
-    assert sorted(one for one in told if one in ("Cordoned", "Drained", "Uncordoned")) == ["Cordoned", "Drained", "Uncordoned"]
+    assert sorted(item for item in told if item in ("Cordoned", "Drained", "Uncordoned")) == [
+        "Cordoned",
+        "Drained",
+        "Uncordoned",
+    ]
 
 
 async def test_two_at_a_time(cluster: Cluster, kubelets: Kubelets, payload: Path, newer: Path) -> None:

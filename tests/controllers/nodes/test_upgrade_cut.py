@@ -54,7 +54,7 @@ async def gated(cluster: Cluster, **options: str) -> AsyncIterator[tuple[Gate, P
     """A process behind a gate, with an administrator's rights."""
     plane = cluster.control_plane
     async with gate_to(plane.url, plane.directory) as gate:
-        kubeconfig = plane.user_kubeconfig(f"{cluster.namespace}-gated", plane.admin_token, server=gate.url)
+        kubeconfig = plane.write_kubeconfig(f"{cluster.namespace}-gated", plane.admin_token, server=gate.url)
         async with Program(cluster, "first", kubeconfig, **options) as program:
             yield gate, program
 

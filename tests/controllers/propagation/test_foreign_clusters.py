@@ -14,14 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lab.authority import Authority
+from tests.kube.hostile_kubeconfigs import ANY_NETWORK
 from tests.support.management.management import Management
 
-from transom.controllers.propagation import read_kubeconfig, way_to
-from transom.kube import ApiError, ConfigurationError, ConnectionFailed, StatusError
+from transom.controllers.propagation.controller import parse_kubeconfig, select_proxy
 from transom.kube.client import Client
 from transom.kube.connection import Connection, connect_foreign
-from transom.kube.kubeconfig import choose_foreign
-from transom.kube.objects import Whole
+from transom.kube.errors import ApiError, ConfigurationError, ConnectionFailed, StatusError
+from transom.kube.kubeconfig import choose_untrusted_context
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
@@ -43,8 +44,8 @@ def kubeconfig(cluster: dict[str, Any], user: dict[str, Any] | None = None) -> s
 
 def connected(text: str | bytes) -> Connection:
     """As the controller does it."""
-    chosen = choose_foreign(read_kubeconfig(text if isinstance(text, bytes) else text.encode(), SOURCE), SOURCE)
-    return connect_foreign(chosen, way_to(chosen.cluster.server, OWN))
+    chosen = choose_untrusted_context(parse_kubeconfig(text if isinstance(text, bytes) else text.encode(), SOURCE), SOURCE)
+    return connect_foreign(chosen, select_proxy(chosen.cluster.server, OWN), ANY_NETWORK)
 
 
 def beside(text: str) -> str:
@@ -67,14 +68,14 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
     ("too large", beside("x: " + "y" * (256 << 10)), "at most 262,144 are read"),
     ("nested merges", beside(MERGES), "more than 10,000 values"),
     ("nested aliases", beside(ALIASES), "more than 10,000 values"),
-    ("deep", beside("x: " + "[" * 10_000 + "]" * 10_000), "deeper than 64 levels"),
-    ("deep JSON", kubeconfig({"server": "x"})[:-1] + ',"x":' + "[" * 10_000 + "]" * 10_000 + "}", "deeper than 64 levels"),
+    ("deep", beside("x: " + "[" * 10_000 + "]" * 10_000), "nested more than 64 levels"),
+    ("deep JSON", kubeconfig({"server": "x"})[:-1] + ',"x":' + "[" * 10_000 + "]" * 10_000 + "}", "nested more than 64 levels"),
     ("an alias of itself", beside("x: &x [*x]"), "within its own anchor"),
     ("NUL", beside("x: \0"), "NUL"),
-    ("no UTF-8", b"\xff\xfe{", "not UTF-8"),
+    ("no UTF-8", b"\xff\xfe{", "save it as UTF-8"),
     ("a tag of Python", beside("x: !!python/object/apply:os.system [id]"), "the tag of this value is not supported"),
-    ("nothing", "", "no kubeconfig"),
-    ("a list", "[]", "no kubeconfig"),
+    ("nothing", "", "not a valid kubeconfig"),
+    ("a list", "[]", "not a valid kubeconfig"),
     ("exec by merge", "a: &a {exec: {command: id}}\n" + yaml_of(kubeconfig({"server": "https://x"})).replace(
         '{"token": "hunter2"}', "{<<: *a}"), "user.exec is not taken"),
     ("a proxy by SOCKS", kubeconfig({"server": "https://10.0.0.1", "proxy-url": "socks5://hunter2@x:1080"}), "no usable URL"),
@@ -83,7 +84,7 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
     ("a proxy's port of six digits", kubeconfig({"server": "https://x", "proxy-url": "http://x:123456"}), "no usable URL"),
     ("no host", kubeconfig({"server": "https://"}), "no usable URL"),
     ("no brackets", kubeconfig({"server": "https://[::1"}), "no usable URL"),
-    ("http", kubeconfig({"server": "http://10.0.0.1"}), "no https URL"),
+    ("http", kubeconfig({"server": "http://10.0.0.1"}), "cluster.server is not an https URL"),
     ("a token of other letters", kubeconfig({"server": "https://10.0.0.1"}, {"token": "hunter2é"}), "user.token has"),
     ("a token of lines", kubeconfig({"server": "https://10.0.0.1"}, {"token": "hunter2\r\nX: y"}), "user.token has"),
     ("a CA that is none", kubeconfig({"server": "https://10.0.0.1", "certificate-authority-data": "é"}), "cannot be read"),
@@ -91,7 +92,7 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "message"), [(text, said) for _, text, said in REFUSED], ids=[name for name, *_ in REFUSED])
+@pytest.mark.parametrize(("text", "message"), [(text, item) for _, text, item in REFUSED], ids=[name for name, *_ in REFUSED])
 def test_kubeconfig_that_is_refused_by_name(text: str | bytes, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as caught:
         connected(text)
@@ -132,7 +133,9 @@ def test_whatever_server_and_proxy_are_they_end_as_they_say(text: str) -> None:
 
 @pytest.mark.parametrize("server", ["https://a..b", f"https://{'x' * 64}.example"], ids=repr)
 async def test_address_that_is_none_is_a_failed_connection(server: str) -> None:
-    connection = connect_foreign(choose_foreign(json.loads(kubeconfig({"server": server})), SOURCE))
+    connection = connect_foreign(
+        choose_untrusted_context(json.loads(kubeconfig({"server": server})), SOURCE), permitted=ANY_NETWORK
+    )
     try:
         with pytest.raises(ConnectionFailed):
             await Client(connection).get(EGRESS_PROXIES, "cluster")
@@ -178,7 +181,7 @@ async def foreign(tmp_path: Path) -> AsyncIterator[Foreign]:
         listener.close()
 
 
-async def answered(foreign: Foreign) -> Whole:
+async def answered(foreign: Foreign) -> UnstructuredObject:
     connection = connected(foreign.kubeconfig)
     try:
         return await Client(connection).get(EGRESS_PROXIES, "cluster")
@@ -247,7 +250,7 @@ async def test_each_failure_is_in_the_condition_of_the_settings(management: Mana
             return said if "not in 3 of 3" in said else None
 
         message = await management.until(all_said)
-    for name, said in (("alpha", "no usable URL"), ("beta", "more than 10,000 values"), ("gamma", "at most 262,144")):
+    for name, item in (("alpha", "no usable URL"), ("beta", "more than 10,000 values"), ("gamma", "at most 262,144")):
         assert f"{management.org}/{name}-kubeconfig" in message
-        assert said in message
+        assert item in message
     assert "hunter2" not in message

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from lab.control_plane import ControlPlane
 from lab.ports import reserve
+from tests.kube.hostile_kubeconfigs import ANY_NETWORK
 from tests.support.bundles import certificate
 from tests.support.management.kubeconfigs import kubeconfig, put_kubeconfig
 from tests.support.management.management import Management
@@ -20,29 +21,29 @@ from tests.support.operator.clusters import admin, at_work
 from tests.webhook.clusters import PODS, plain_pod
 
 from transom.controllers.operator import Operator, Options
-from transom.controllers.propagation import read_kubeconfig, way_to
+from transom.controllers.propagation.controller import parse_kubeconfig, select_proxy
 from transom.controllers.propagation.propagated import CA, CREDENTIALS
-from transom.kube import ConfigurationError, ConnectionFailed, NotFound
 from transom.kube.client import Client
 from transom.kube.connection import Connection, connect_foreign
-from transom.kube.kubeconfig import choose_foreign
-from transom.kube.objects import Whole
+from transom.kube.errors import ConfigurationError, ConnectionFailed, NotFound
+from transom.kube.kubeconfig import choose_untrusted_context
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, REGISTRATIONS, SECRETS, Resource
-from transom.manifests.admission import admission_roles
-from transom.manifests.definitions import definitions
+from transom.manifests.admission import iter_admission_roles
+from transom.manifests.definitions import build_crds
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.webhook.webhook import Webhook, WebhookOptions
 
 pytestmark = pytest.mark.lab
-ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts", True, Whole)
+ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts", True, UnstructuredObject)
 CONTROLLERS = ("egress", "clusters", "propagation")
 
 
 @pytest.fixture(scope="session")
 def workload_plane() -> Iterator[ControlPlane]:
     """The API server of a workload cluster in which Transom is installed."""
-    with ControlPlane(definitions=definitions()) as running:
+    with ControlPlane(definitions=build_crds()) as running:
         yield running
 
 
@@ -66,7 +67,7 @@ async def test_settings_arrive_after_what_they_name_and_the_transom_there_finds_
     await management.cluster()
     await management.bundle(pem)
     await put_kubeconfig(management, kubeconfig(workload_plane))
-    before = workload_plane.moment()
+    before = workload_plane.get_moment()
     await management.settings(propagate=True, trustedCA={"name": "corp-ca"})
     async with management.operator(controllers=CONTROLLERS):
         _, _, message = await management.until_condition("Propagated", "PodsWithheld")
@@ -89,7 +90,7 @@ async def test_settings_arrive_after_what_they_name_and_the_transom_there_finds_
         assert (await there.get(CONFIG_MAPS, CA, management.namespace)).value["data"] == {"ca-bundle.crt": pem}
         writes = [
             entry["objectRef"]["resource"]
-            for entry in workload_plane.audit(before)
+            for entry in workload_plane.read_audit(before)
             if entry["verb"] == "patch" and entry["userAgent"] == "transom"
         ]
         assert writes == ["secrets", "configmaps", "egressproxies"]
@@ -97,7 +98,9 @@ async def test_settings_arrive_after_what_they_name_and_the_transom_there_finds_
 
             async def valid() -> bool:
                 status = (await there.get(EGRESS_PROXIES, "cluster")).value.get("status") or {}
-                return ("Valid", "True") in [(one["type"], one["status"]) for one in status.get("conditions", ())]
+                return ("Valid", "True") in [
+                    (condition["type"], condition["status"]) for condition in status.get("conditions", ())
+                ]
 
             await management.until(valid)
         selector = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
@@ -116,7 +119,7 @@ async def test_settings_arrive_after_what_they_name_and_the_transom_there_finds_
         async def gone() -> bool:
             left = [*(await there.list_objects(SECRETS, management.namespace)).items]
             left += (await there.list_objects(CONFIG_MAPS, management.namespace)).items
-            names = {one.metadata.name for one in left} & {CREDENTIALS, CA}
+            names = {item.metadata.name for item in left} & {CREDENTIALS, CA}
             return not names and not (await there.list_objects(EGRESS_PROXIES)).items
 
         # the Transom there has a word in it: it gives its hosts back first
@@ -129,7 +132,7 @@ async def test_pods_of_a_workload_cluster_get_the_proxy_from_the_transom_there(
 ) -> None:
     await management.cluster()
     await put_kubeconfig(management, kubeconfig(workload_plane))
-    await asyncio.to_thread(workload_plane.define, list(admission_roles(management.namespace)))
+    await asyncio.to_thread(workload_plane.define, list(iter_admission_roles(management.namespace)))
     meta = {"name": "shop", "labels": {"team": "a"}}
     await there.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
@@ -146,9 +149,9 @@ async def test_pods_of_a_workload_cluster_get_the_proxy_from_the_transom_there(
             async with at_work(operator):
 
                 async def given() -> list[str]:
-                    path, dry = PODS.path("shop"), {"dryRun": "All"}
+                    path, dry = PODS.build_path("shop"), {"dryRun": "All"}
                     made = json.loads(await there.request("POST", path, dry, plain_pod("probe")))
-                    return [one["name"] for one in made["spec"]["containers"][0].get("env", ())]
+                    return [item["name"] for item in made["spec"]["containers"][0].get("env", ())]
 
                 assert "HTTPS_PROXY" in await management.until(given)
 
@@ -184,8 +187,8 @@ async def test_a_cluster_without_a_proxy_is_told_so(
         await management.until(empty)
 
         async def gone() -> bool:
-            names = {one.metadata.name for one in (await there.list_objects(SECRETS, management.namespace)).items}
-            names |= {one.metadata.name for one in (await management.client.list_objects(SECRETS, management.org)).items}
+            names = {item.metadata.name for item in (await there.list_objects(SECRETS, management.namespace)).items}
+            names |= {item.metadata.name for item in (await management.client.list_objects(SECRETS, management.org)).items}
             return names.isdisjoint({CREDENTIALS, "mycluster-systemd-proxy"})
 
         await management.until(gone)
@@ -213,7 +216,7 @@ async def test_stopped_server_and_garbage_cost_nobody_else_and_a_new_kubeconfig_
             await management.until_condition("ClustersApplied", "Applied")
             _, _, message = await management.until_condition("Propagated", "Failed")
             assert "hunter2" not in message
-            since = management.control_plane.moment()
+            since = management.control_plane.get_moment()
             await management.settings(password="hunter2-other", propagate=True)
             await management.until_data("Secret", "beta-systemd-proxy", "shell", "hunter2-other")
             assert management.writes(since)
@@ -231,7 +234,7 @@ async def test_stopped_server_and_garbage_cost_nobody_else_and_a_new_kubeconfig_
             own = (await management.client.get(EGRESS_PROXIES, "cluster")).metadata.annotations or {}
             assert not [key for key in own if key.startswith("transom.dev/")]
             here = (await management.client.list_objects(SECRETS, management.namespace)).items
-            assert CREDENTIALS not in {one.metadata.name for one in here}
+            assert CREDENTIALS not in {item.metadata.name for item in here}
     finally:
         workload_plane.signal("kube-apiserver", signal.SIGCONT)
 
@@ -247,20 +250,20 @@ async def test_settings_of_somebody_else_there_are_named_and_left_alone(
     await management.settings(propagate=True)
     async with management.operator(controllers=CONTROLLERS):
         _, _, message = await management.until_condition("Propagated", "Failed")
-        assert "EgressProxy cluster there is somebody else's" in message
+        assert "EgressProxy cluster there is not managed by Transom" in message
         assert (await there.get(EGRESS_PROXIES, "cluster")).value["spec"] == {**theirs, "priority": 0}
         assert not (await there.list_objects(SECRETS, management.namespace)).items
 
 
 def remote(text: str | bytes, source: str, proxy: str | None = None) -> Connection:
     data = text.encode() if isinstance(text, str) else text
-    return connect_foreign(choose_foreign(read_kubeconfig(data, source), source), proxy)
+    return connect_foreign(choose_untrusted_context(parse_kubeconfig(data, source), source), proxy, ANY_NETWORK)
 
 
 REFUSED = [
     ("hunter2: [", "this is not YAML"),
-    ("hunter2", "no kubeconfig"),
-    ("{}", "there is no current context"),
+    ("hunter2", "not a valid kubeconfig"),
+    ("{}", "no current context is set"),
     ({"exec": {"command": "/bin/hunter2"}}, "user.exec is not taken"),
     ({"tokenFile": "/etc/hunter2"}, "user.tokenFile is not taken"),
     ({"client-certificate": "/etc/hunter2", "client-key": "/etc/hunter2"}, "user.client-certificate is not taken"),
@@ -323,9 +326,9 @@ async def test_client_certificate_in_a_kubeconfig_is_used(workload_plane: Contro
 )
 def test_way_to_a_cluster_is_as_no_proxy_says(server: str, no_proxy: str, direct: bool) -> None:
     proxy = "http://u:hunter2@proxy.x:3128"
-    assert way_to(server, Egress(Secret(proxy), Secret(proxy), no_proxy)) == (None if direct else proxy)
-    assert way_to(server, Egress()) is None
-    assert way_to(server, None) is None
+    assert select_proxy(server, Egress(Secret(proxy), Secret(proxy), no_proxy)) == (None if direct else proxy)
+    assert select_proxy(server, Egress()) is None
+    assert select_proxy(server, None) is None
 
 
 async def test_server_is_reached_through_the_proxy_with_its_credentials(workload_plane: ControlPlane) -> None:

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from tests.support.management.manifests import base, cluster, credentials, egress_proxy, read
 
-from transom.controllers.propagation.propagated import asked, wanted
-from transom.controllers.propagation.standing import ClusterStanding, conditions
+from transom.controllers.propagation.propagated import build_objects, has_objects_to_propagate
+from transom.controllers.propagation.standing import ClusterStanding, build_conditions
 from transom.controllers.propagation.standing import read as standing_of
 from transom.kube.store import ObjectKey
-from transom.pods.environment import of
+from transom.pods.environment import build_pod_egress
 from transom.proxy.settings import Egress
 from transom.sources.objects import ObjectReader
 
@@ -26,7 +26,7 @@ def egress(*values: dict[str, Any]) -> Egress:
 
 
 def brought(made: Egress) -> dict[str, Any]:
-    value: dict[str, Any] = wanted(made, "transom-system", PLACE)[-1][1]
+    value: dict[str, Any] = build_objects(made, "transom-system", PLACE)[-1][1]
     return value
 
 
@@ -39,25 +39,25 @@ def settings_there(*values: dict[str, Any]) -> Egress:
 
 def test_pods_there_get_the_proxy_where_a_selector_is_propagated() -> None:
     made = egress(base(propagate=True, propagated={"pods": {"namespaceSelector": SELECTOR}}))
-    objects = [value for _, value in wanted(made, "transom-system", PLACE)]
+    objects = [value for _, value in build_objects(made, "transom-system", PLACE)]
     assert objects[-1]["spec"]["pods"] == {"namespaceSelector": SELECTOR}
-    there = of(settings_there(*objects), "transom-system", None, b"k")
+    there = build_pod_egress(settings_there(*objects), "transom-system", None, b"k")
     assert not there.withheld
     assert there.pairs
-    assert there.selects("x", {"team": "a"})
-    without = [value for _, value in wanted(egress(base(propagate=True)), "transom-system", PLACE)]
+    assert there.is_selected("x", {"team": "a"})
+    without = [value for _, value in build_objects(egress(base(propagate=True)), "transom-system", PLACE)]
     assert "pods" not in without[-1]["spec"]
-    assert of(settings_there(*without), "transom-system", None, b"k").withheld
+    assert build_pod_egress(settings_there(*without), "transom-system", None, b"k").withheld
 
 
 def test_a_cluster_without_a_proxy_gets_settings_that_say_so() -> None:
     layer = egress_proxy("none", mode="Direct", clusterSelector={"matchLabels": {"proxy": "none"}})
     made = egress(base(propagate=True), layer)
-    assert asked(made)
-    (only,) = wanted(made, "transom-system", PLACE)
+    assert has_objects_to_propagate(made)
+    (only,) = build_objects(made, "transom-system", PLACE)
     assert only[1]["spec"] == {}
     # nobody's settings at all are nothing to bring
-    assert not asked(Egress(propagate=True))
+    assert not has_objects_to_propagate(Egress(propagate=True))
 
 
 def there(value: dict[str, Any], *conditions: tuple[str, str, str, str], generation: int = 2, of_: int = 2) -> dict[str, Any]:
@@ -104,11 +104,11 @@ def test_a_server_may_say_anything(status: Any) -> None:
 
 def test_one_word_on_all_clusters() -> None:
     def said(**standings: ClusterStanding) -> tuple[str, str, str]:
-        found = conditions({ObjectKey("org", name): one for name, one in standings.items()})["Propagated"]
+        found = build_conditions({ObjectKey("org", name): standing for name, standing in standings.items()})["Propagated"]
         return found.status, found.reason, found.message
 
     good, withheld = ClusterStanding(heard=True), ClusterStanding(withheld=True, heard=True)
-    assert said(a=good, b=good) == ("True", "Propagated", "in all of 2 clusters that ask for it")
+    assert said(a=good, b=good) == ("True", "Propagated", "in all of 2 clusters that require it")
     assert said(a=good, b=ClusterStanding())[2].endswith("; no word of a Transom there yet: org/b")
     status, reason, message = said(a=good, b=withheld, c=ClusterStanding(word="Ready=X: y"))
     assert (status, reason) == ("False", "PodsWithheld")
@@ -116,7 +116,7 @@ def test_one_word_on_all_clusters() -> None:
     assert "in 1 of 3 clusters (org/b)" in message
     assert said(a=good, c=ClusterStanding(word="Ready=X: y"))[1:] == (
         "NotReady",
-        "in all of 2 clusters that ask for it, and 1 not ready: org/c says Ready=X: y",
+        "in all of 2 clusters that require it, and 1 not ready: org/c says Ready=X: y",
     )
     assert said(a=withheld, b=ClusterStanding(failure="b: no way"))[:2] == ("False", "Failed")
 
@@ -124,6 +124,6 @@ def test_one_word_on_all_clusters() -> None:
 def test_the_reader_takes_what_is_brought() -> None:
     made = egress(base(propagate=True, propagated={"pods": {"namespaceSelector": SELECTOR}}))
     reader = ObjectReader()
-    for _, value in wanted(made, "transom-system", PLACE):
+    for _, value in build_objects(made, "transom-system", PLACE):
         reader.add(value, "", lambda _: (0, 0))
-    assert not reader.objects().findings
+    assert not reader.build_objects().findings

@@ -8,8 +8,8 @@ import pytest
 from tests.support.hosts_world import START
 from tests.support.rollout_world import World
 
-from transom.controllers.rollout import heartbeats, rollouts
-from transom.windows.nodes.rollout import FAILURES
+from transom.controllers.rollout import heartbeats, open_rollout
+from transom.rollout.state import MAX_FAILURES
 
 GOOD, BAD, BREAKS = "http://good-1", "http://bad", "http://breaks"
 
@@ -17,7 +17,7 @@ GOOD, BAD, BREAKS = "http://good-1", "http://bad", "http://breaks"
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kubelet that was not heard of by now is dead."""
-    monkeypatch.setattr(heartbeats, "HEARTBEAT", 0.0)
+    monkeypatch.setattr(heartbeats, "HEARTBEAT_SECONDS", 0.0)
 
 
 async def forth(world: World, steps: int) -> bool:
@@ -38,7 +38,12 @@ def reached(world: World, proxy: str) -> int:
 
 @pytest.mark.parametrize(
     ("proxy", "most", "kind"),
-    [(BAD, 1, "settings"), (BREAKS, FAILURES, "settings"), (BREAKS, FAILURES, "upgrade"), (BREAKS, FAILURES, "keys")],
+    [
+        (BAD, 1, "settings"),
+        (BREAKS, MAX_FAILURES, "settings"),
+        (BREAKS, MAX_FAILURES, "upgrade"),
+        (BREAKS, MAX_FAILURES, "keys"),
+    ],
 )
 async def test_a_wrong_change_edited_in_at_any_step_of_a_good_one(proxy: str, most: int, kind: str) -> None:
     """40 hosts, 32 workers: however many are under way with what held before, the canary alone gets it."""
@@ -76,21 +81,21 @@ async def test_a_leader_that_ends_at_any_step(after_the_change: bool, nodes: boo
         more = await forth(world, steps)
         begun = sum(has == GOOD for has in world.has.values())
         world.crash(after_the_change=after_the_change)
-        known = next((one for one in [await world.rollouts.meet(world.target("win-0"), world.digest)]), None)
+        known = next((item for item in [await world.rollouts.get_or_open(world.target("win-0"), world.digest)]), None)
         assert known is not None
         if begun < 4:
-            assert len(known.rollout.passed | known.rollout.working) >= begun
+            assert len(known.state.passed | known.state.in_progress) >= begun
         await world.quiet()
         assert set(world.has.values()) == {GOOD}
         changed = Counter(name for text, names in world.changed.items() if GOOD in text for name in names)
         assert set(changed.values()) == {1}, steps
-        assert known.rollout.over
+        assert known.state.completed
         if not more:
             return
         steps += 1
 
 
-@pytest.mark.parametrize(("proxy", "most"), [(BAD, 1), (BREAKS, FAILURES)])
+@pytest.mark.parametrize(("proxy", "most"), [(BAD, 1), (BREAKS, MAX_FAILURES)])
 @pytest.mark.parametrize("after_the_change", [False, True])
 async def test_a_halt_stays_a_halt_whoever_leads(proxy: str, most: int, after_the_change: bool) -> None:
     steps = 0
@@ -121,22 +126,22 @@ async def test_a_kubelet_is_heard_of_by_its_own_clock(skew: int, stage: str) -> 
     world.trouble[dead] = "dead"
     world.edit(GOOD)
     await world.quiet()
-    known = world.rollouts.known(world.target(dead))
+    known = world.rollouts.find(world.target(dead))
     assert known is not None
-    assert known.rollout.failed == (dead,)
+    assert known.state.failed == (dead,)
     assert set(world.has.values()) == {GOOD}
     # another process knows it, and hears of it when it is back
     world.start()
     await world.quiet()
-    known = world.rollouts.known(world.target(dead))
+    known = world.rollouts.find(world.target(dead))
     assert known is not None
-    assert known.rollout.failed == (dead,)
+    assert known.state.failed == (dead,)
     world.trouble[dead] = ""
     world.revive(dead)
     world.ask_all()
     await world.quiet()
-    assert known.rollout.failed == ()
-    assert known.rollout.over
+    assert known.state.failed == ()
+    assert known.state.completed
 
 
 async def test_flaws_of_single_hosts_are_their_own() -> None:
@@ -149,9 +154,9 @@ async def test_flaws_of_single_hosts_are_their_own() -> None:
     world.trouble |= {"win-3": "", "win-5": ""}
     world.ask_all()
     await world.quiet()
-    known = world.rollouts.known(world.target("win-0"))
+    known = world.rollouts.find(world.target("win-0"))
     assert known is not None
-    assert known.rollout.over
+    assert known.state.completed
     assert not world.halted
 
 
@@ -162,13 +167,13 @@ async def test_nodes_that_are_not_ready_wait_their_turn_and_prove_nothing() -> N
     for name in world.names[:4]:
         world.fell(name)
     world.edit(GOOD)
-    while await forth(world, 1) or world.turns.listening:
-        await asyncio.gather(*world.turns.listening)
+    while await forth(world, 1) or world.turns.pending_heartbeats:
+        await asyncio.gather(*world.turns.pending_heartbeats)
         (rollout,) = world.rollouts._open.values()
-        assert not rollout.rollout.passed & world.down
-        assert rollout.rollout.passed or len(rollout.rollout.working) <= 1
+        assert not rollout.state.passed & world.down
+        assert rollout.state.passed or len(rollout.state.in_progress) <= 1
     assert set(world.has.values()) == {GOOD}
-    assert rollout.rollout.over
+    assert rollout.state.completed
 
 
 async def cut(proxy: str, *, nodes: bool = False) -> World:
@@ -176,14 +181,14 @@ async def cut(proxy: str, *, nodes: bool = False) -> World:
     world = World(12, workers=4, nodes=nodes)
     await world.quiet()
     world.edit(proxy)
-    while not any(one.changing for one in world.passes.values()):
+    while not any(item.changing for item in world.passes.values()):
         await forth(world, 1)
     world.crash(after_the_change=False, runs_on=True)
     assert list(world.running) == ["win-0"]
     return world
 
 
-@pytest.mark.parametrize(("proxy", "most"), [(BAD, 1), (BREAKS, FAILURES)])
+@pytest.mark.parametrize(("proxy", "most"), [(BAD, 1), (BREAKS, MAX_FAILURES)])
 async def test_a_host_that_the_process_before_is_at_keeps_its_turn(proxy: str, most: int) -> None:
     world = await cut(proxy)
     await world.quiet()
@@ -197,24 +202,24 @@ async def test_a_kubelet_that_was_heard_of_while_its_host_was_held_is_not_waited
     # it says nothing more when the script ends
     world.trouble["win-0"] = "dead"
     await world.quiet()
-    known = world.rollouts.known(world.target("win-0"))
+    known = world.rollouts.find(world.target("win-0"))
     assert known is not None
-    assert known.rollout.failed == ()
-    assert known.rollout.over
+    assert known.state.failed == ()
+    assert known.state.completed
 
 
 async def test_a_host_that_is_held_for_longer_than_a_pass_can_last_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollouts, "HOLD", 0.0)
+    monkeypatch.setattr(open_rollout, "LOCK_PATIENCE", 0.0)
     world = await cut(GOOD)
     await world.begin()
     while not world.passes["win-0"].changing:
         await world.step("win-0")
     await world.step("win-0")
-    known = world.rollouts.known(world.target("win-0"))
+    known = world.rollouts.find(world.target("win-0"))
     assert known is not None
-    assert (known.rollout.failed, known.rollout.working) == (("win-0",), frozenset())
+    assert (known.state.failed, known.state.in_progress) == (("win-0",), frozenset())
     await world.quiet()
-    assert known.rollout.over
+    assert known.state.completed
 
 
 class Written(World):
@@ -233,9 +238,9 @@ async def test_a_host_that_is_heard_of_as_its_pass_ends_is_written_once(conclude
     world = Written(12, workers=1, nodes=True)
     await world.quiet()
     world.edit(GOOD)
-    while not world.turns.listening:
+    while not world.turns.pending_heartbeats:
         await forth(world, 1)
     case, target = world._case("win-0"), world.target("win-0")
-    await (world.turns.conclude(case) if concludes else asyncio.wait(world.turns.listening))
-    assert ":passed" in world.turns.marks(case, target)
+    await (world.turns.wait_for_heartbeats(case) if concludes else asyncio.wait(world.turns.pending_heartbeats))
+    assert ":passed" in world.turns.build_markers(case, target)
     assert world.writes == writes

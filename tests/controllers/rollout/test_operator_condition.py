@@ -9,16 +9,16 @@ from tests.support.operator.clusters import PROXY, Cluster, environment
 from tests.support.waiting import until
 
 from lab import olm
-from transom.apply.turns import Turns
 from transom.controllers.rollout.operator_condition import OPERATOR_CONDITIONS
-from transom.windows.nodes.rollout import Rollout
+from transom.rollout.queue import RolloutQueue
+from transom.rollout.state import Rollout
 
 NAME = "transom.v0.1.0"
 
 
 @pytest.fixture(scope="module")
 def kind(control_plane: ControlPlane) -> Iterator[None]:
-    made = [olm.definition("operatorconditions")]
+    made = [olm.read_definition("operatorconditions")]
     control_plane.define(made)
     yield
     control_plane.forget(made)
@@ -28,7 +28,9 @@ async def said(cluster: Cluster) -> tuple[str, str]:
     """Status and reason of the only condition."""
     found = await cluster.client.get(OPERATOR_CONDITIONS, NAME, cluster.namespace)
     assert found.value["spec"]["deployments"] == ["transom"]
-    conditions = [(one["type"], one["status"], one["reason"]) for one in found.value["spec"].get("conditions", ())]
+    conditions = [
+        (condition["type"], condition["status"], condition["reason"]) for condition in found.value["spec"].get("conditions", ())
+    ]
     assert len(conditions) <= 1
     return (conditions[0][1], conditions[0][2]) if conditions and conditions[0][0] == "Upgradeable" else ("", "")
 
@@ -62,8 +64,8 @@ async def test_without_olm_nothing_is_asked_of_it(cluster: Cluster) -> None:
     await cluster.instance("win-1", host)
     async with cluster.operator():
         await cluster.until("win-1", ProxyApplied="True/Applied")
-    asked = await asyncio.to_thread(lambda: [one["requestURI"] for one in cluster.control_plane.audit(cluster.began)])
-    assert not [one for one in asked if "operatorconditions" in one and cluster.namespace in one]
+    asked = await asyncio.to_thread(lambda: [item["requestURI"] for item in cluster.control_plane.read_audit(cluster.began)])
+    assert not [item for item in asked if "operatorconditions" in item and cluster.namespace in item]
 
 
 def test_what_is_under_way_and_what_is_not() -> None:
@@ -72,26 +74,26 @@ def test_what_is_under_way_and_what_is_not() -> None:
     def ask() -> None:
         pass
 
-    def turns(*failed: str) -> Turns:
-        return Turns(Rollout(frozenset({"a", "b", "c"}), failed=failed, stopped_by=failed))
+    def turns(*failed: str) -> RolloutQueue:
+        return RolloutQueue(Rollout(frozenset({"a", "b", "c"}), failed=failed, halted_by=failed))
 
     one = turns()
-    assert not one.under_way
+    assert not one.is_active
     assert one.admit("a", ask)
     assert not one.admit("b", ask)
-    assert one.under_way
-    one.come_out("a", "left")
+    assert one.is_active
+    one.record_result("a", "untouched")
     # b was asked for, and is out of reach, too
-    assert one.under_way
-    one.come_out("b", "left")
-    one.done("b")
-    assert not one.under_way
+    assert one.is_active
+    one.record_result("b", "untouched")
+    one.release_turn("b")
+    assert not one.is_active
 
     stopped = turns("a", "b")
     assert not stopped.admit("c", ask)
-    assert not stopped.under_way
+    assert not stopped.is_active
 
     former = turns()
     assert former.admit("a", ask)
     former.supersede()
-    assert not former.under_way
+    assert not former.is_active

@@ -11,19 +11,19 @@ from tests.support.operator.rollouts import breaks_tls, halted
 from tests.support.waiting import until
 
 from transom.controllers.rollout import heartbeats
-from transom.controllers.runtime.options import Pace
-from transom.hosts.scripts import Patience
+from transom.controllers.runtime.options import HostTimings
+from transom.hosts.scripts.host_scripts import Patience
 from transom.kube.client import Client
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, NODES
 from transom.windows.host.queries import SERVICES
 from transom.windows.registry.edits import DeleteValue
 from winsim import Host
-from winsim.processes import Invocation
+from winsim.computer import Invocation
 
 ENDPOINT = "https://registry.corp.example/v2/"
 BAD = "http://bad.corp.example:3128"
 REPORT = {"readinessEndpoints": [ENDPOINT], "readinessPolicy": "Report"}
-IMPATIENT = Pace(check_interval=1.5, patience=Patience(stop=2, start=2))
+IMPATIENT = HostTimings(check_interval=1.5, patience=Patience(stop=2, start=2))
 
 
 async def hosts_of(cluster: Cluster, count: int) -> list[Host]:
@@ -179,7 +179,7 @@ async def test_a_kubelet_is_heard_of_by_its_own_clock(cluster: Cluster, monkeypa
     """Of six hosts whose clocks go wrong the kubelets of two do not come back: these two have failed, and no other."""
     hosts = [await cluster.simulator.add_host() for _ in range(6)]
     names = [f"{cluster.namespace}-{number}" for number in range(6)]
-    heard_of = heartbeats.Heartbeats.heard_of
+    heard_of = heartbeats.Heartbeats.wait_for_newer
 
     async def heard(self: heartbeats.Heartbeats, name: str, before: datetime, client: Client) -> bool:
         # only who does not come back is not waited for: the others may take their time
@@ -190,7 +190,7 @@ async def test_a_kubelet_is_heard_of_by_its_own_clock(cluster: Cluster, monkeypa
                 return await heard_of(self, name, before, client)
         return False
 
-    monkeypatch.setattr(heartbeats.Heartbeats, "heard_of", heard)
+    monkeypatch.setattr(heartbeats.Heartbeats, "wait_for_newer", heard)
 
     async def beat(number: int) -> None:
         now = (datetime.now(UTC) + timedelta(seconds=skew)).isoformat(timespec="seconds")

@@ -8,7 +8,7 @@ from tests.support.changes_world import KINDS, ChangesWorld, Kind
 from tests.support.drawn_world import HISTORIES, LIVES, DrawnWorld
 from tests.support.hosts_world import BAD, BREAKS
 
-from transom.windows.nodes.rollout import FAILURES
+from transom.rollout.state import MAX_FAILURES
 
 WHAT = st.sampled_from(["good", "good", BAD, BREAKS])
 
@@ -72,15 +72,15 @@ class Changes(DrawnWorld):
     @invariant()
     def a_wrong_change_reaches_two_hosts_at_most(self) -> None:
         for change in self.world.changes:
-            for what, hosts in change.reached.items():
-                if what.startswith((BAD, BREAKS)):
-                    assert len(set(hosts)) <= FAILURES, (change.kind, what, hosts)
+            for item, hosts in change.reached.items():
+                if item.startswith((BAD, BREAKS)):
+                    assert len(set(hosts)) <= MAX_FAILURES, (change.kind, item, hosts)
 
     @invariant()
     def a_wrong_proxy_reaches_one_host(self) -> None:
-        for what, hosts in self.world.settings.reached.items():
+        for item, hosts in self.world.settings.reached.items():
             if not self.world.flawed:
-                assert not what.startswith(BAD) or len(set(hosts)) <= 1, (what, hosts)
+                assert not item.startswith(BAD) or len(set(hosts)) <= 1, (item, hosts)
 
     @invariant()
     def no_more_nodes_are_away_than_may(self) -> None:
@@ -90,23 +90,23 @@ class Changes(DrawnWorld):
     def nobody_is_changed_twice(self) -> None:
         excused = self.world.flawed | self.world.set_back
         for change in self.world.changes:
-            for what, hosts in change.reached.items():
-                if what.startswith("good"):
-                    assert {host for host, count in Counter(hosts).items() if count > 1} <= excused, (change.kind, what, hosts)
+            for item, hosts in change.reached.items():
+                if item.startswith("good"):
+                    assert {host for host, count in Counter(hosts).items() if count > 1} <= excused, (change.kind, item, hosts)
 
     @invariant()
     def nobody_follows_before_their_turn(self) -> None:
         target = self.world.target("win-0")
         for change in self.world.changes:
-            known = change.rollouts.known(target)
-            if known is None or known.rollout.over:
+            known = change.rollouts.find(target)
+            if known is None or known.state.completed:
                 continue
-            rollout = known.rollout
-            begun = (rollout.working | rollout.passed) - set(rollout.failed)
+            rollout = known.state
+            begun = (rollout.in_progress | rollout.passed) - set(rollout.failed)
             # of who was begun by the process before it may not have been written what came of it
-            before = self.world.begun_before[known.change]
-            if len(rollout.passed) < rollout.tenth:
-                assert len(begun) <= max(rollout.tenth, before), change.kind
+            before = self.world.begun_before[known.change_id]
+            if len(rollout.passed) < rollout.first_hosts:
+                assert len(begun) <= max(rollout.first_hosts, before), change.kind
             assert rollout.passed or len(begun) <= max(1, before), change.kind
             assert not rollout.passed & set(rollout.failed), change.kind
 

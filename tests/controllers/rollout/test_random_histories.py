@@ -9,7 +9,7 @@ from tests.support.drawn_world import HISTORIES, LIVES, DrawnWorld
 from tests.support.hosts_world import BAD, BREAKS, Trouble
 from tests.support.rollout_world import World
 
-from transom.windows.nodes.rollout import FAILURES
+from transom.rollout.state import MAX_FAILURES
 
 
 class Histories(DrawnWorld):
@@ -49,10 +49,10 @@ class Histories(DrawnWorld):
     def quiet(self) -> None:
         super().quiet()
         world = self.world
-        known = world.rollouts.known(world.target("win-0"))
+        known = world.rollouts.find(world.target("win-0"))
         if "good" in world.want:
             # who is well again is no failure any more
-            assert known is None or all(world.trouble[host] for host in known.rollout.failed)
+            assert known is None or all(world.trouble[host] for host in known.state.failed)
         elif not world.flawed and set(world.has.values()) != {world.want}:
             # who was begun by a process before speaks against it, too
             assert world.halted
@@ -81,7 +81,7 @@ class Histories(DrawnWorld):
         self.lose_lease(True, runs_on)
 
     async def _stop(self) -> None:
-        listening = self.world.turns.listening
+        listening = self.world.turns.pending_heartbeats
         for task in listening:
             task.cancel()
         await asyncio.gather(*listening, return_exceptions=True)
@@ -128,7 +128,7 @@ class Histories(DrawnWorld):
     def a_wrong_change_reaches_two_hosts_at_most(self) -> None:
         for text, hosts in self.world.changed.items():
             if f"http://{BAD}" in text or f"http://{BREAKS}" in text:
-                assert len(set(hosts)) <= FAILURES, text
+                assert len(set(hosts)) <= MAX_FAILURES, text
 
     @invariant()
     def a_wrong_proxy_reaches_one_host(self) -> None:
@@ -154,18 +154,18 @@ class Histories(DrawnWorld):
     @invariant()
     def nobody_follows_before_their_turn(self) -> None:
         world = self.world
-        known = world.rollouts.known(world.target("win-0"))
-        if known is None or known.rollout.over:
+        known = world.rollouts.find(world.target("win-0"))
+        if known is None or known.state.completed:
             return
-        rollout = known.rollout
-        begun = rollout.working | rollout.passed
-        if len(rollout.passed) < rollout.tenth:
-            assert len(begun - set(rollout.failed)) <= rollout.tenth
+        rollout = known.state
+        begun = rollout.in_progress | rollout.passed
+        if len(rollout.passed) < rollout.first_hosts:
+            assert len(begun - set(rollout.failed)) <= rollout.first_hosts
         assert len(begun - set(rollout.failed)) <= (1 if not rollout.passed else len(world.names))
-        assert all(world.has[host] == world.want for host in rollout.passed - rollout.working)
-        assert not (rollout.passed & world.silent - rollout.working)
+        assert all(world.has[host] == world.want for host in rollout.passed - rollout.in_progress)
+        assert not (rollout.passed & world.silent - rollout.in_progress)
         assert not rollout.passed & set(rollout.failed)
-        assert world.halted == known.halted
+        assert world.halted == known.queue.halted
 
     async def rest(self) -> None:
         world = self.world
@@ -181,9 +181,9 @@ class Histories(DrawnWorld):
         world.ask_all()
         await world.quiet()
         assert set(world.has.values()) == {world.want}
-        known = world.rollouts.known(world.target("win-0"))
+        known = world.rollouts.find(world.target("win-0"))
         assert known is not None
-        assert known.rollout.over
+        assert known.state.completed
         assert not world.halted
 
 

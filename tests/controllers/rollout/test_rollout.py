@@ -8,9 +8,9 @@ from tests.support.operator.rollouts import breaks_tls, halted
 from tests.support.waiting import PATIENCE, until
 
 from transom.controllers.rollout import heartbeats
-from transom.controllers.runtime.options import Pace
+from transom.controllers.runtime.options import HostTimings
 from transom.kube.resources import EGRESS_PROXIES, NODES, WINDOWS_INSTANCES
-from winsim.processes import Invocation
+from winsim.computer import Invocation
 
 ENDPOINT = "https://registry.corp.example/v2/"
 
@@ -31,7 +31,7 @@ async def test_a_proxy_that_breaks_tls_reaches_one_host_and_an_edit_goes_on(clus
         await halted(cluster, "True")
     connections = [host.traffic.connections for host in hosts]
     # another process knows it by the host without egress
-    async with cluster.operator(pace=Pace(check_interval=1.0)):
+    async with cluster.operator(pace=HostTimings(check_interval=1.0)):
         said = await halted(cluster, "True")
         changed = [number for number, host in enumerate(hosts) if host.starts("kubelet")[1:]]
         assert len(changed) == 1
@@ -62,7 +62,7 @@ async def test_a_proxy_that_breaks_tls_reaches_one_host_and_an_edit_goes_on(clus
 async def test_a_kubelet_that_is_not_heard_of_again_counts_as_a_failure(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heartbeats, "HEARTBEAT", 1.0)
+    monkeypatch.setattr(heartbeats, "HEARTBEAT_SECONDS", 1.0)
     hosts = [await cluster.simulator.add_host() for _ in range(3)]
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
     beat = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}

@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from transom.controllers.rollout.drain import DrainProgress, Fate, NodePod, Remaining, fate
+from transom.controllers.rollout.drain import DrainProgress, Fate, NodePod, Remaining, get_fate
 from transom.controllers.rollout.slots import MAX_UNAVAILABLE, Slots
 from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.informers import INSTANCE_INDEXES, MACHINE_SETS, CachedApiMachine, Informers
@@ -44,7 +44,7 @@ def owned(kind: str) -> dict[str, Any]:
 )
 def test_what_a_drain_does_with_a_pod(metadata: dict[str, Any], phase: str | None, expected: Fate) -> None:
     pod = {"metadata": {"name": "p", "namespace": "n", **metadata}, "status": {"phase": phase}}
-    assert fate(msgspec.convert(pod, NodePod)) == expected
+    assert get_fate(msgspec.convert(pod, NodePod)) == expected
 
 
 def test_who_remains_is_named_and_not_too_many() -> None:
@@ -84,24 +84,24 @@ class Fleet:
         self.slots = Slots(informers, most, 1200.0, lambda: self.now, self.asked.append)
 
     def held(self, number: int) -> CachedInstance:
-        found = self.instances.snapshot().named(f"win-{number}", "transom")
+        found = self.instances.take_snapshot().find_named(f"win-{number}", "transom")
         assert found is not None
         return found
 
     def take(self, number: int) -> bool:
-        if self.slots.refusal(self.held(number)) is not None:
+        if self.slots.find_refusal(self.held(number)) is not None:
             return False
         self.slots.take(self.held(number))
         return True
 
     def give_back(self, number: int) -> None:
-        self.slots.give_back(ObjectKey("transom", f"win-{number}"))
+        self.slots.release(ObjectKey("transom", f"win-{number}"))
 
     def node(self, number: int, ready: str = "True", since: str = JUST_NOW, **annotations: str) -> None:
         condition = {"type": "Ready", "status": ready, "lastTransitionTime": since}
         metadata = {"name": f"node-{number}", "annotations": annotations}
         node = {"metadata": metadata, "spec": {"unschedulable": bool(annotations)}, "status": {"conditions": [condition]}}
-        self.slots.node_changed(f"node-{number}", msgspec.convert(node, HostNode))
+        self.slots.update_node(f"node-{number}", msgspec.convert(node, HostNode))
 
 
 def test_one_after_the_other_and_who_waits_is_asked() -> None:
@@ -110,7 +110,7 @@ def test_one_after_the_other_and_who_waits_is_asked() -> None:
     assert fleet.take(0)
     assert not fleet.take(1)
     assert not fleet.take(2)
-    assert fleet.slots.refusal(fleet.held(1)) == "waits for win-0: 1 may be away at once (--max-unavailable)"
+    assert fleet.slots.find_refusal(fleet.held(1)) == "waits for win-0: 1 may be away at once (--max-unavailable)"
     assert fleet.asked == []
     fleet.give_back(0)
     assert fleet.asked == [("transom", "win-1")]
@@ -164,5 +164,5 @@ def test_a_machine_set_may_say_less(limits: dict[str, str], taken: list[int]) ->
 def test_a_machine_set_that_is_full_is_named() -> None:
     fleet = Fleet("aab", 3, {"a": "1"})
     assert fleet.take(0)
-    why = fleet.slots.refusal(fleet.held(1))
+    why = fleet.slots.find_refusal(fleet.held(1))
     assert why == "waits for win-0: 1 may be away at once (transom.dev/max-unavailable of MachineSet a)"

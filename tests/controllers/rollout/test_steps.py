@@ -12,7 +12,7 @@ from tests.support.hosts_world import BAD, BREAKS, NAMESPACE
 
 from transom.controllers.rollout import heartbeats
 from transom.kube.store import ObjectKey
-from transom.windows.nodes.rollout import FAILURES
+from transom.rollout.state import MAX_FAILURES
 
 STRIDE = int(os.environ.get("TRANSOM_STRIDE", "43"))
 MOST = 4
@@ -21,7 +21,7 @@ MOST = 4
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kubelet that was not heard of by now is dead."""
-    monkeypatch.setattr(heartbeats, "HEARTBEAT", 0.0)
+    monkeypatch.setattr(heartbeats, "HEARTBEAT_SECONDS", 0.0)
 
 
 async def forth(world: ChangesWorld, steps: int) -> bool:
@@ -37,7 +37,7 @@ async def forth(world: ChangesWorld, steps: int) -> bool:
 
 
 def reached(world: ChangesWorld, kind: Kind, what: str) -> set[str]:
-    (change,) = [one for one in world.changes if one.kind == kind]
+    (change,) = [change for change in world.changes if change.kind == kind]
     return {name for text, names in change.reached.items() if text.startswith(what) for name in names}
 
 
@@ -50,7 +50,12 @@ async def settled(world: ChangesWorld, ticks: int = 3) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "what", "most"),
-    [("settings", BAD, 1), ("settings", BREAKS, FAILURES), ("upgrade", BREAKS, FAILURES), ("keys", BREAKS, FAILURES)],
+    [
+        ("settings", BAD, 1),
+        ("settings", BREAKS, MAX_FAILURES),
+        ("upgrade", BREAKS, MAX_FAILURES),
+        ("keys", BREAKS, MAX_FAILURES),
+    ],
 )
 async def test_a_wrong_change_at_any_step_of_a_good_version(kind: Kind, what: str, most: int) -> None:
     steps, more = 0, True
@@ -107,7 +112,7 @@ async def test_a_halt_stays_a_halt_whoever_leads(kind: Kind) -> None:
             await settled(world)
             assert kind in world.halted
             assert world.told
-            assert len(reached(world, kind, BREAKS)) == FAILURES, steps
+            assert len(reached(world, kind, BREAKS)) == MAX_FAILURES, steps
         steps += STRIDE
 
 
@@ -118,7 +123,7 @@ async def test_a_host_out_of_reach_once_it_was_drained_has_no_turn_any_more() ->
     world.afflict("win-0", "unreachable")
     await world.edit("upgrade", f"{BREAKS}-1")
     await world.quiet()
-    assert len(reached(world, "upgrade", BREAKS)) == FAILURES
+    assert len(reached(world, "upgrade", BREAKS)) == MAX_FAILURES
     world.afflict("win-0", "")
     await settled(world)
     assert "win-0" not in reached(world, "upgrade", BREAKS)
@@ -130,13 +135,13 @@ async def test_a_host_whose_node_is_gone_once_it_was_begun_has_no_turn_any_more(
     world = ChangesWorld(12, workers=1, most=3)
     await world.quiet()
     await world.edit("upgrade", "good-1")
-    known = world.upgrade.rollouts.known
-    while (rollout := known(world.target("win-0"))) is None or not rollout.rollout.working:
+    known = world.upgrade.rollouts.find
+    while (rollout := known(world.target("win-0"))) is None or not rollout.state.in_progress:
         assert await forth(world, 1)
-    (name,) = rollout.rollout.working
-    assert not rollout.rollout.admits("win-5")
+    (name,) = rollout.state.in_progress
+    assert not rollout.state.can_admit("win-5")
     world.interruptions.end(ObjectKey(NAMESPACE, name))
-    assert rollout.rollout.admits("win-5")
+    assert rollout.state.can_admit("win-5")
     assert not world.slots.has(ObjectKey(NAMESPACE, name))
 
 
@@ -145,11 +150,11 @@ async def test_a_version_that_the_process_before_is_at_is_awaited() -> None:
     world = ChangesWorld(12, workers=1, most=3)
     await world.quiet()
     await world.edit("upgrade", f"{BREAKS}-1")
-    while not any(one.stage == "changing" and one.drained for one in world.passes.values()):
+    while not any(item.stage == "changing" and item.drained for item in world.passes.values()):
         assert await forth(world, 1)
     await world.crash(after_the_change=False, runs_on=True)
     await settled(world)
-    assert len(reached(world, "upgrade", BREAKS)) == FAILURES
+    assert len(reached(world, "upgrade", BREAKS)) == MAX_FAILURES
     assert "upgrade" in world.halted
 
 
@@ -158,16 +163,16 @@ async def test_a_process_that_ends_before_it_wrote_what_came_of_two_hosts() -> N
     world = ChangesWorld(12, workers=4, most=3)
     await world.quiet()
     await world.edit("keys", f"{BREAKS}-1")
-    for _ in range(FAILURES):
+    for _ in range(MAX_FAILURES):
         await world.begin()
         name = list(world.passes)[-1]
         while world.passes[name].stage != "prepare":
             await world.step(name)
     await world.crash(after_the_change=True)
-    next_one = await world.keys.rollouts.meet(world.target("win-0"), world.digest)
-    assert len(next_one.rollout.working) == FAILURES
+    next_one = await world.keys.rollouts.get_or_open(world.target("win-0"), world.digest)
+    assert len(next_one.state.in_progress) == MAX_FAILURES
     await settled(world)
-    assert len(reached(world, "keys", BREAKS)) == FAILURES
+    assert len(reached(world, "keys", BREAKS)) == MAX_FAILURES
     assert "keys" in world.halted
 
 
@@ -187,5 +192,5 @@ async def test_who_was_left_as_it_was_is_not_begun_for_the_next_process() -> Non
             await world.step(name)
             assert world.passes[name].stage == "prepare"
     await world.crash(after_the_change=True)
-    next_one = await world.keys.rollouts.meet(world.target("win-0"), world.digest)
-    assert next_one.rollout.working == set(begun[1:])
+    next_one = await world.keys.rollouts.get_or_open(world.target("win-0"), world.digest)
+    assert next_one.state.in_progress == set(begun[1:])

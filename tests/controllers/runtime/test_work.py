@@ -36,7 +36,7 @@ class _Played:
 
 
 async def _rest(played: _Played, _: ObjectKey) -> None:
-    with played.queue.resting():
+    with played.queue.release_slot():
         await asyncio.sleep(5)
 
 

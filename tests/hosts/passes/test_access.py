@@ -14,13 +14,13 @@ from tests.support.workers.hosts import Simulated
 from transom.hosts.errors import DirectoryNotOurs, ImportFailed, NotAdministrator
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.registry.edits import CreateKey, SetValue
-from transom.windows.registry.values import dword, multi_sz
+from transom.windows.registry.values import build_dword, build_multi_sz
 from winsim import Host, Simulator, access
 from winsim.filesystem import FileError, SimulatedDirectory
-from winsim.host import ALWAYS
+from winsim.machine import ALWAYS
 from winsim.users import OrdinaryUser
 
-CLOSED = {access.grant(f"*{sid}:(OI)(CI)F") for sid in (access.SYSTEM, access.ADMINISTRATORS)}
+CLOSED = {access.parse_grant(f"*{sid}:(OI)(CI)F") for sid in (access.SYSTEM, access.ADMINISTRATORS)}
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ async def host(simulator: Simulator) -> Host:
 
 
 def directory(host: Host, path: str = BASE) -> SimulatedDirectory:
-    return host.files.directory(path)
+    return host.files.get_directory(path)
 
 
 def closed(host: Host, path: str = BASE) -> bool:
@@ -39,7 +39,7 @@ def closed(host: Host, path: str = BASE) -> bool:
 
 def denied(host: Host, key: str) -> bool:
     try:
-        OrdinaryUser(host).key(key)
+        OrdinaryUser(host).read_key(key)
     except FileError as refused:
         return refused.code == 5
     return False
@@ -67,7 +67,7 @@ async def test_a_pass_that_was_cut_before_the_directory_was_closed_is_gone_on_wi
 
 async def test_a_directory_that_others_have_access_to_is_refused(simulator: Simulator, host: Host) -> None:
     found = host.files.make_directory(BASE)
-    user = access.grant("*S-1-5-32-545:(OI)(CI)M")
+    user = access.parse_grant("*S-1-5-32-545:(OI)(CI)M")
     for owner, acl in (("S-1-5-21-1-2-3-1001", found.acl), (access.ADMINISTRATORS, (*found.acl, user))):
         host.files.set_access(found, owner=owner, acl=acl)
         refused = await apply(SimulatedHost(simulator, host), VALUE)
@@ -92,11 +92,11 @@ async def test_windows_somewhere_else_is_refused(simulator: Simulator, host: Hos
 @pytest.mark.parametrize("constrained", [False, True])
 async def test_the_ledger_is_closed_before_its_first_line(simulator: Simulator, host: Host, *, constrained: bool) -> None:
     host.constrained = constrained
-    host.edit([SetValue(rf"{SERVICES}\{SERVICE}", "Environment", multi_sz(["HTTPS_PROXY=http://joe:hunter3@old:3128"]))])
+    host.edit([SetValue(rf"{SERVICES}\{SERVICE}", "Environment", build_multi_sz(["HTTPS_PROXY=http://joe:hunter3@old:3128"]))])
     open_keys: set[str] = set()
 
     def look() -> None:
-        keys = (host.registry.key(LEDGER), *host.registry.below(LEDGER))
+        keys = (host.registry.find_key(LEDGER), *host.registry.list_keys_below(LEDGER))
         open_keys.update(key.path for key in keys if key is not None and key.values and not denied(host, key.path))
 
     host.interlopers.add(look)
@@ -107,7 +107,7 @@ async def test_the_ledger_is_closed_before_its_first_line(simulator: Simulator, 
     assert (await change(simulator, host, "hunter2-new")).error is None
     assert not [line for line in host.processes if "Set-Acl" in line or "regini" in line], "once is enough"
     assert (await change(simulator, host, None)).error is None
-    assert host.registry.key(LEDGER) is None
+    assert host.registry.find_key(LEDGER) is None
 
 
 @pytest.mark.parametrize("constrained", [False, True])
@@ -121,24 +121,24 @@ async def test_an_open_ledger_is_closed_with_the_first_change(simulator: Simulat
     assert (await change(simulator, host, "hunter2")).result == "unchanged", "an upgrade alone changes nothing"
     host.constrained = constrained
     assert (await change(simulator, host, "hunter2-new")).error is None
-    assert all(denied(host, key.path) for key in host.registry.below(LEDGER))
+    assert all(denied(host, key.path) for key in host.registry.list_keys_below(LEDGER))
     assert denied(host, LEDGER)
 
 
 async def test_a_ledger_that_cannot_be_closed_is_not_written(simulator: Simulator, host: Host) -> None:
     host.constrained = True
-    host.files.remove(host.files.file(r"C:\Windows\System32\regini.exe"))
+    host.files.remove(host.files.get_file(r"C:\Windows\System32\regini.exe"))
     refused = await change(simulator, host, "hunter2")
     assert isinstance(refused.error, ImportFailed) and LEDGER in str(refused.error)
-    key = host.registry.key(LEDGER)
+    key = host.registry.find_key(LEDGER)
     assert key is None or not key.values
-    assert host.registry.value(rf"{SERVICES}\{SERVICE}", "Environment") is None
+    assert host.registry.find_value(rf"{SERVICES}\{SERVICE}", "Environment") is None
     assert not [path for path in directory(host).entries if path.startswith("P-")]
 
 
 async def upgraded(simulator: Simulator, host: Host) -> None:
     """A pass on a host that an earlier version worked on."""
-    host.edit([SetValue(LEDGER, "Version", dword(1))])
+    host.edit([SetValue(LEDGER, "Version", build_dword(1))])
     assert (await change(simulator, host, "hunter2")).error is None
 
 
@@ -216,7 +216,7 @@ async def test_directories_of_a_payload(simulator: Simulator, host: Host, tmp_pa
     assert set(directory(host, r"C:\k\logs").acl) == {access.Ace(a.sid, a.rights, a.flags | access.INHERITED) for a in CLOSED}
     user = OrdinaryUser(host)
     for parent in (r"C:\var", r"C:\var\lib", r"C:\var\lib\kubelet"):
-        assert user.names(parent)
+        assert user.list_names(parent)
         for move, arguments in (
             (user.rename, (parent, r"C:\old")),
             (user.make_directory, (rf"{parent}\x",)),

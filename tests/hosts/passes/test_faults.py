@@ -13,12 +13,12 @@ from tests.support.cuts import Cuts
 from tests.support.waiting import until
 
 from transom.hosts.errors import ConnectionLost, Held, NotConverged
-from transom.hosts.passes.converge import converge
+from transom.hosts.passes.converge import Convergence
 from transom.hosts.ssh.known_hosts import NoHostKeys
-from transom.windows.host import ObservedState
+from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.planning import Plan
-from transom.windows.registry.values import multi_sz
+from transom.windows.planning.planner import Plan
+from transom.windows.registry.values import build_multi_sz
 
 SLACK = 4
 SCRIPT = re.compile(r"exec .*change\.cmd")
@@ -64,7 +64,7 @@ async def test_cut_at_every_request_of_an_apply(
         assert done.error is None, (at, requests[at - 1])
         assert done.before is not None
         settled = done.after or done.before
-        assert settled.registry.value(rf"{SERVICES}\{FIRST}", "Environment") == multi_sz([VALUE]), at
+        assert settled.registry.find_value(rf"{SERVICES}\{FIRST}", "Environment") == build_multi_sz([VALUE]), at
         assert await both_run(host), at
         if await cuts.met():
             continue
@@ -168,7 +168,7 @@ async def test_called_off_during_the_change_it_is_finished(host: Host) -> None:
 
 
 async def called_off(host: Host, planner: Callable[[ObservedState], Plan]) -> None:
-    await converge(host.access, NoHostKeys(), settings(), QUESTIONS, planner=planner)
+    await Convergence(settings(), QUESTIONS, planner).run(host.access, NoHostKeys())
 
 
 async def test_two_owners_at_once(host: Host) -> None:

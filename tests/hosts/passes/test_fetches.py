@@ -6,13 +6,13 @@ import pytest
 from tests.hosts.egress import PASSWORD, QUESTIONS, VALUE, settings, wants
 from tests.hosts.simulated import SERVICES, SimulatedHost
 
-from transom.hosts.passes import PassResult, answering
-from transom.hosts.passes.converge import converge
+from transom.hosts.passes.base_pass import PassResult, build_fixed_admit
+from transom.hosts.passes.converge import Convergence
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.secret import Secret
-from transom.windows.nodes.fetch import MARK, Fetched
+from transom.windows.nodes.fetch import MARK, FetchAttempt
 from winsim import Simulator
-from winsim.processes import Invocation
+from winsim.computer import Invocation
 
 FILES = (Secret(f'proxy = "http://alice:{PASSWORD}@proxy:3128"'), Secret("second"), Secret("third"))
 
@@ -23,16 +23,16 @@ async def host(simulator: Simulator) -> SimulatedHost:
 
 
 async def changed(host: SimulatedHost, value: str = VALUE) -> PassResult:
-    return await converge(host.access, NoHostKeys(), settings(), QUESTIONS, planner=wants(value), fetches=lambda: FILES)
+    return await Convergence(settings(), QUESTIONS, wants(value), fetches=lambda: FILES).run(host.access, NoHostKeys())
 
 
 def curl(host: SimulatedHost, answers: dict[str, tuple[int, str]], read: list[str]) -> Callable[[Invocation], int]:
     def fetch(call: Invocation) -> int:
         quiet, config, path = call.arguments
         assert (quiet, config) == ("-q", "-K")
-        read.append(host.simulated.files.read(call.absolute(path)).decode())
+        read.append(host.simulated.files.read(call.resolve_path(path)).decode())
         code, said = answers[path.rsplit("\\", 1)[1]]
-        call.out(said)
+        call.write_output(said)
         return code
 
     return fetch
@@ -44,7 +44,7 @@ async def test_endpoints_are_tried_until_one_answers(host: SimulatedHost) -> Non
     host.simulated.fetch = curl(host, answers, read)
     found = await changed(host)
     assert (found.error, found.begun, found.channels) == (None, True, 3)
-    assert found.fetched == (Fetched(0, 56, 0, 407), Fetched(1, 0, 204, 200))
+    assert found.fetched == (FetchAttempt(0, 56, 0, 407), FetchAttempt(1, 0, 204, 200))
     assert read == [secret.reveal() for secret in FILES[:2]]
     assert not [line for line in host.simulated.processes if "hunter2" in line]
     assert [name for name in host.files() if not name.startswith("gather-")] == []
@@ -57,11 +57,11 @@ async def test_endpoints_are_tried_until_one_answers(host: SimulatedHost) -> Non
 
 async def test_what_curl_does_not_say_is_no_status(host: SimulatedHost) -> None:
     found = await changed(host)
-    assert found.fetched == tuple(Fetched(number, 6) for number in range(3))
+    assert found.fetched == tuple(FetchAttempt(number, 6) for number in range(3))
 
 
 async def test_a_host_without_curl_is_changed_all_the_same(host: SimulatedHost) -> None:
-    program = host.simulated.files.file(r"C:\Windows\System32\curl.exe")
+    program = host.simulated.files.get_file(r"C:\Windows\System32\curl.exe")
     host.simulated.files.remove(program)
     found = await changed(host)
     assert (found.error, found.fetched) == (None, None)
@@ -69,7 +69,9 @@ async def test_a_host_without_curl_is_changed_all_the_same(host: SimulatedHost) 
 
 
 async def test_a_host_whose_turn_it_is_not_is_only_read(host: SimulatedHost) -> None:
-    found = await converge(host.access, NoHostKeys(), settings(), QUESTIONS, planner=wants(VALUE), admit=answering(False))
+    found = await Convergence(settings(), QUESTIONS, wants(VALUE), admit=build_fixed_admit(False)).run(
+        host.access, NoHostKeys()
+    )
     assert (found.waiting, found.begun, found.error, found.after) == (True, False, None, None)
     assert await host.starts("recorder-a") == 1
     assert not host.has_base()

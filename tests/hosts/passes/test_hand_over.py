@@ -11,11 +11,13 @@ from tests.hosts.simulated import SERVICES as BOTH
 from tests.hosts.simulated import SimulatedHost
 from tests.support.workers.hosts import Simulated
 
-from transom.hosts import scripts
 from transom.hosts.errors import RestartsFailed
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassSettings, removal
+from transom.hosts.passes import removal
+from transom.hosts.passes.base_pass import PassSettings
+from transom.hosts.scripts import host_scripts
 from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.windows.host.queries import SERVICES
 from winsim import Host, Simulator
 
 NAME = "TransomRestart"
@@ -28,7 +30,8 @@ async def host(simulator: Simulator) -> Host:
 
 def left(host: Host) -> list[str]:
     """What is still there of a hand-over."""
-    return [*host.tasks.names(), *(name for name in host.services.names() if name == NAME)]
+    keys = [name for name in host.registry.list_children(SERVICES) if name == NAME]
+    return [*host.tasks.list_names(), *(name for name in host.services.list_names() if name == NAME), *keys]
 
 
 def noted(host: Host) -> set[int]:
@@ -40,7 +43,7 @@ async def test_a_change_and_its_end_leave_no_error_in_the_log(simulator: Simulat
     for value in (VALUE, None):
         assert (await apply(SimulatedHost(simulator, host), value)).error is None
     assert len(host.starts(FIRST)) == 3
-    assert (left(host), noted(host), host.system_log.errors()) == ([], set(), [])
+    assert (left(host), noted(host), host.system_log.list_errors()) == ([], set(), [])
     assert host.unknown == []
 
 
@@ -51,7 +54,7 @@ async def test_the_life_of_a_node_leaves_no_error_in_the_log(simulator: Simulato
         assert (await configured(bare, tmp_path, version)).error is None
     removed = await removal.remove(bare.access, NoHostKeys(), PassSettings(Owner("transom@cluster", "test", 7)))
     assert removed.error is None
-    assert (left(host), noted(host), host.system_log.errors()) == ([], set(), [])
+    assert (left(host), noted(host), host.system_log.list_errors()) == ([], set(), [])
     assert {event.id for event in host.system_log.events} >= {7045, 7036}
 
 
@@ -70,7 +73,7 @@ async def test_where_windows_refuses_the_task_a_service_does_it(simulator: Simul
 async def test_a_task_that_begins_late_changes_nothing_more(simulator: Simulator, host: Host) -> None:
     host.tasks.delays = 40
     assert (await apply(SimulatedHost(simulator, host), VALUE)).error is None
-    await host.background.finished()
+    await host.background.wait_until_idle()
     assert (len(host.starts(FIRST)), left(host)) == (2, [])
 
 
@@ -84,7 +87,7 @@ async def test_where_neither_can_be_had_it_is_said(simulator: Simulator, host: H
 
 
 def test_the_task_is_one_of_system_without_a_trigger() -> None:
-    made = scripts.task("p-0badcafe-1")
+    made = host_scripts.build_task_file("p-0badcafe-1")
     assert made.content.startswith(b"\xff\xfe")
     root = ElementTree.fromstring(made.content.decode("utf-16"))
     space = {"t": "http://schemas.microsoft.com/windows/2004/02/mit/task"}

@@ -13,25 +13,27 @@ from tests.hosts.machines import FIRST, SECOND
 from tests.hosts.simulated import SERVICES
 from tests.support.workers.hosts import Simulated as BareHost
 
-from transom.apply.roll_out import side_by_side
-from transom.apply.target import Target, one_pass
+from transom.apply.host_pass import HostPass
+from transom.apply.roll_out import run_concurrently
+from transom.apply.target import Target
 from transom.hosts.errors import Fault, HostError
-from transom.hosts.passes import PassResult, PassSettings, key_move, look, removal
 from transom.hosts.passes import configure as configuring
+from transom.hosts.passes import key_move, removal
+from transom.hosts.passes.base_pass import PassResult, PassSettings, query_host
 from transom.hosts.passes.configure import Worker
-from transom.hosts.passes.converge import converge, taken
-from transom.hosts.scripts import Patience
-from transom.hosts.ssh import Access, Timeouts
+from transom.hosts.passes.converge import Convergence, read_adopted_state
+from transom.hosts.scripts.host_scripts import Patience
 from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.ssh.ssh_client import Access, Timeouts
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.finding import Place
 from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.host.queries import Queries
-from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
+from transom.windows.nodes.windows_instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.payload.worker import Facts
-from transom.windows.planning.queries import everything
+from transom.windows.planning.queries import build_facts_queries
 from winsim import Host
 
 HONEST = PassSettings(ALICE, timeouts=Timeouts(connect=60, progress=60, whole=120), patience=Patience(stop=10, start=10))
@@ -49,7 +51,7 @@ async def applied(access: Access, _: PayloadDirectory, settings: PassSettings, *
     spec = WindowsInstanceSpec(access.address, access.port, access.username)
     instance = WindowsInstance(metadata=Meta("host"), place=Place("test", "WindowsInstance/host"), spec=spec)
     target = Target(instance, EGRESS, access.keys[0])
-    return await one_pass(target, NoHostKeys(), settings, dry_run=dry_run)
+    return await HostPass(NoHostKeys(), settings, dry_run).run(target)
 
 
 async def compared(access: Access, payload: PayloadDirectory, settings: PassSettings) -> PassResult:
@@ -65,15 +67,15 @@ async def configured(access: Access, payload: PayloadDirectory, settings: PassSe
 
 
 async def looked(access: Access, _: PayloadDirectory, settings: PassSettings) -> PassResult:
-    return await told(look(access, NoHostKeys(), settings, everything((FIRST, SECOND))))
+    return await told(query_host(access, NoHostKeys(), settings, build_facts_queries((FIRST, SECOND))))
 
 
 async def rebooted(access: Access, _: PayloadDirectory, settings: PassSettings) -> PassResult:
-    return await told(configuring.reboot(access, NoHostKeys(), settings))
+    return await told(configuring.request_reboot(access, NoHostKeys(), settings))
 
 
 async def taken_over(access: Access, _: PayloadDirectory, settings: PassSettings) -> PassResult:
-    return await told(taken(access, NoHostKeys(), settings))
+    return await told(read_adopted_state(access, NoHostKeys(), settings))
 
 
 async def moved(access: Access, _: PayloadDirectory, settings: PassSettings) -> PassResult:
@@ -115,7 +117,7 @@ async def simulator() -> AsyncIterator[HostileSimulator]:
 
 def access(simulator: HostileSimulator, host: Host) -> Access:
     key = simulator.client_key.export_private_key().decode()
-    return Access(host.address, host.port, host.username, (Secret(key),), simulator.host_key(host))
+    return Access(host.address, host.port, host.username, (Secret(key),), simulator.format_host_key(host))
 
 
 @pytest.mark.usefixtures("soon_again")
@@ -139,7 +141,7 @@ async def test_every_lie_is_the_trouble_of_its_host_and_the_honest_ones_are_done
         assert (await applied(access(simulator, host), payload, HONEST)).error is None
     found: dict[str, PassResult] = {}
     done = []
-    async for host, result in side_by_side(
+    async for host, result in run_concurrently(
         [*hosts.values(), *honest], work, otherwise=lambda _, error: PassResult(error=error)
     ):
         if host.port in names:
@@ -155,10 +157,10 @@ async def test_every_lie_is_the_trouble_of_its_host_and_the_honest_ones_are_done
 @pytest.mark.parametrize("said", GREETINGS)
 async def test_a_greeting_that_is_none(simulator: HostileSimulator, said: str, tmp_path: Path) -> None:
     payload = BareHost(simulator, await simulator.add_host(services={})).payload(tmp_path / "payload")
-    quick = msgspec.structs.replace(HONEST, timeouts=Timeouts(connect=1, progress=1, whole=3))
+    quick = msgspec.structs.replace(HONEST, timeouts=Timeouts(connect=1, progress=1, whole=3, login=1))
     async with greeting(GREETINGS[said]) as port:
         one = Access("127.0.0.1", port, keys=(OTHER_KEY,))
-        result = await converge(one, NoHostKeys(), quick, Queries(), planner=wants(None))
+        result = await Convergence(quick, Queries(), wants(None)).run(one, NoHostKeys())
         assert isinstance(result.error, HostError)
         assert not isinstance(result.error, Fault)
         assert payload.payload is not None

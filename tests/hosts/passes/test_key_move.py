@@ -20,17 +20,17 @@ from transom.hosts.errors import (
     Unreachable,
 )
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassSettings, look
+from transom.hosts.passes.base_pass import PassSettings, query_host
 from transom.hosts.passes.key_move import KeyNotFound, KeyRefused, NewKeyRefused, move
-from transom.hosts.ssh import Access, Timeouts, public_line
 from transom.hosts.ssh.known_hosts import KnownHostsFile
+from transom.hosts.ssh.ssh_client import Access, Timeouts, format_public_key
 from transom.proxy.secret import Secret
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.ledger import MANAGER
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import sz
+from transom.windows.registry.values import build_sz
 from winsim import Fault, Host, Simulator
-from winsim.filesystem import files as all_files
+from winsim.filesystem import iter_files as all_files
 from winsim.host import KEYS, KEYS_ACL
 
 SETTINGS = PassSettings(Owner("transom-tests", "pytest"), timeouts=Timeouts(connect=20, progress=5, whole=300))
@@ -66,22 +66,22 @@ class Door:
 
     def opens(self, one: Secret) -> bool:
         """Whether the file, which the server reads at each login, has the whole line."""
-        return public_line(one).encode() in self.lines
+        return format_public_key(one).encode() in self.lines
 
     async def opened_by(self, one: Secret) -> bool:
         try:
-            await look(self.access(one), self._host_keys, SETTINGS, Queries())
+            await query_host(self.access(one), self._host_keys, SETTINGS, Queries())
         except AuthenticationRefused:
             return False
         return True
 
     def trace(self) -> list[str]:
         """What lies under ProgramData."""
-        return [path for path, _ in all_files(self.host.files.directory(r"C:\ProgramData"), r"C:\ProgramData")]
+        return [path for path, _ in all_files(self.host.files.get_directory(r"C:\ProgramData"), r"C:\ProgramData")]
 
 
 def line(one: Secret, comment: str = "") -> bytes:
-    return f"{public_line(one)} {comment}".strip().encode() + b"\r\n"
+    return f"{format_public_key(one)} {comment}".strip().encode() + b"\r\n"
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ async def door(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Door]:
 async def test_the_new_key_takes_the_place_of_the_old_one(door: Door) -> None:
     await door.move(key("new"), key("older"), key("old"))
     assert door.lines == b"# keys\n" + JOE + line(key("new"), "transom") + JOE
-    assert door.host.files.file(KEYS).acl == KEYS_ACL
+    assert door.host.files.get_file(KEYS).acl == KEYS_ACL
     assert door.trace() == [KEYS]
     assert await door.opened_by(key("new"))
     assert not await door.opened_by(key("old"))
@@ -112,7 +112,7 @@ async def test_cut_at_each_request_it_is_never_locked_out_and_goes_on(door: Door
     while came:
         at += 1
         door.write(JOE, line(key("old")), line(key("new")) if begun else b"")
-        door.host.faults.arm(Fault(at))
+        door.host.faults.schedule_fault(Fault(at))
         try:
             await door.move(key("new"), key("old"))
         except (ConnectionLost, Unreachable):
@@ -121,9 +121,9 @@ async def test_cut_at_each_request_it_is_never_locked_out_and_goes_on(door: Door
             await until(lambda: not door.host.connections)
             await door.move(key("new"), key("old"))
         came = door.host.faults.ordered is None
-        door.host.faults.disarm()
+        door.host.faults.cancel_fault()
         assert door.lines == JOE + line(key("new"))
-        assert door.host.files.file(KEYS).acl == KEYS_ACL
+        assert door.host.files.get_file(KEYS).acl == KEYS_ACL
     assert at > 20
 
 
@@ -140,9 +140,9 @@ async def test_the_same_with_wine_s_cmd(machine: Machine, tmp_path: Path) -> Non
         keys = KnownHostsFile(tmp_path / "known_hosts")
         await move(access, (old,), keys, SETTINGS)
         assert file.read_bytes() == JOE + line(new, "transom")
-        await look(access, keys, SETTINGS, Queries())
+        await query_host(access, keys, SETTINGS, Queries())
         with pytest.raises(AuthenticationRefused):
-            await look(msgspec.structs.replace(access, keys=(old,)), keys, SETTINGS, Queries())
+            await query_host(msgspec.structs.replace(access, keys=(old,)), keys, SETTINGS, Queries())
         assert not (machine.drive / "windows" / "Transom").exists()
     finally:
         file.unlink()
@@ -152,7 +152,7 @@ async def test_what_cannot_be_changed_is_left(door: Door) -> None:
     before = door.lines
     with pytest.raises(KeyRefused) as refused:
         await door.move(key("new"), key("older"))
-    assert public_line(key("new")) in str(refused.value)
+    assert format_public_key(key("new")) in str(refused.value)
     door.host.files.free = 0
     with pytest.raises(FileRefused):
         await door.move(key("new"), key("old"))
@@ -167,7 +167,7 @@ async def test_what_cannot_be_changed_is_left(door: Door) -> None:
 
 async def test_the_host_of_another_manager_keeps_its_key(door: Door) -> None:
     before = door.lines
-    door.host.edit([SetValue(LEDGER, MANAGER, sz("another operator"))])
+    door.host.edit([SetValue(LEDGER, MANAGER, build_sz("another operator"))])
     with pytest.raises(ManagedByOther, match="another operator"):
         await door.move(key("new"), key("old"), manager="this one")
     assert door.lines == before

@@ -6,17 +6,17 @@ from tests.hosts.egress import ALICE, VALUE, apply, settings
 from tests.hosts.machines import FIRST, SECOND, WRITES, Host, WineHost
 from tests.hosts.simulated import SERVICES, SimulatedHost
 
-from transom.hosts.passes.light_check import LightLook, Watched, look
+from transom.hosts.passes.light_check import LightCheckResult, WatchedItems, run_light_check
 from transom.hosts.scripts import light_check
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from winsim import Simulator
 
 FILE = r"C:\Windows\Transom\file.txt"
-WATCHED = Watched((FIRST, SECOND), (FILE, r"C:\Windows\System32\no such (file).exe"))
+WATCHED = WatchedItems((FIRST, SECOND), (FILE, r"C:\Windows\System32\no such (file).exe"))
 
 
-async def seen(host: Host) -> LightLook:
-    return await look(host.access, NoHostKeys(), settings(ALICE), WATCHED)
+async def seen(host: Host) -> LightCheckResult:
+    return await run_light_check(host.access, NoHostKeys(), settings(ALICE), WATCHED)
 
 
 async def test_what_changed_is_seen_by_one_channel(host: Host) -> None:
@@ -26,9 +26,9 @@ async def test_what_changed_is_seen_by_one_channel(host: Host) -> None:
     again = await seen(host)
     asked = host.requests()
     assert (again.digest, again.channels) == (first.digest, 1) and first.digest is not None
-    assert len([one for one in asked if one.startswith("channel")]) == 1
-    assert [one for one in asked if one.split(" ")[0] in WRITES] == []
-    assert not any("Transom" in one for one in asked)
+    assert len([item for item in asked if item.startswith("channel")]) == 1
+    assert [item for item in asked if item.split(" ")[0] in WRITES] == []
+    assert not any("Transom" in item for item in asked)
 
     host.put("file.txt", "ours")
     written = await seen(host)
@@ -59,11 +59,11 @@ async def test_what_no_line_holds_is_not_asked() -> None:
     async with Simulator() as simulator:
         host = SimulatedHost(simulator, await simulator.add_host(services=SERVICES))
         for watched in (
-            Watched((FIRST,), tuple(rf"C:\k\{number}\{'a' * 100}" for number in range(80))),
-            Watched((FIRST,), ("C:\\k\\%TEMP%",)),
-            Watched(('a" & b',), ()),
+            WatchedItems((FIRST,), tuple(rf"C:\k\{number}\{'a' * 100}" for number in range(80))),
+            WatchedItems((FIRST,), ("C:\\k\\%TEMP%",)),
+            WatchedItems(('a" & b',), ()),
         ):
-            assert await look(host.access, NoHostKeys(), settings(ALICE), watched) == LightLook(None)
+            assert await run_light_check(host.access, NoHostKeys(), settings(ALICE), watched) == LightCheckResult(None)
         assert host.simulated.traffic.connections == 0
 
 
@@ -79,4 +79,4 @@ async def test_what_no_line_holds_is_not_asked() -> None:
     ],
 )
 def test_what_stands_between_begin_and_end_is_compared(printed: bytes, told: bytes | None) -> None:
-    assert light_check.shown(printed) == told
+    assert light_check.parse_output(printed) == told

@@ -8,10 +8,10 @@ from tests.hosts.machines import FIRST, SECOND, WRITES, Bench, Host
 
 from transom.hosts.errors import Held, Overtaken, Superseded
 from transom.hosts.owner import Owner
-from transom.hosts.passes import Admit, PassResult, look
+from transom.hosts.passes.base_pass import Admit, PassResult, query_host
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.windows.host.queries import LEDGER, SERVICES
-from transom.windows.registry.values import multi_sz
+from transom.windows.registry.values import build_multi_sz
 
 
 async def exported(host: Host) -> str:
@@ -26,7 +26,7 @@ async def test_applied_once_then_nothing_to_do_then_removed(host: Host) -> None:
     first = await apply(host, VALUE)
     assert (first.result, first.error, first.restarted) == ("changed", None, (FIRST, SECOND))
     assert first.after is not None
-    assert first.after.registry.value(rf"{SERVICES}\{FIRST}", "Environment") == multi_sz([VALUE])
+    assert first.after.registry.find_value(rf"{SERVICES}\{FIRST}", "Environment") == build_multi_sz([VALUE])
     assert [await host.starts(FIRST), await host.starts(SECOND)] == [count + 1 for count in starts]
     asked = host.requests()
     assert len([request for request in asked if request.startswith("channel")]) == first.channels == 3
@@ -50,14 +50,20 @@ async def test_applied_once_then_nothing_to_do_then_removed(host: Host) -> None:
     assert [await host.state(FIRST), await host.state(SECOND)] == ["RUNNING", "RUNNING"]
 
 
+async def test_no_key_of_the_service_that_restarts_is_there_after_a_pass(host: Host) -> None:
+    for value in (VALUE, VALUE + "0", None):
+        assert (await apply(host, value)).error is None
+        assert await host.export(rf"{SERVICES}\TransomRestart") == ""
+
+
 async def test_a_host_that_is_only_read_is_left_as_it_was(host: Host) -> None:
     before = await exported(host)
     planned = await apply(host, VALUE, dry_run=True)
     assert (planned.result, planned.error, planned.after, planned.restarted) == ("changed", None, None, ())
-    state = await look(host.access, NoHostKeys(), settings(), QUESTIONS)
+    state = await query_host(host.access, NoHostKeys(), settings(), QUESTIONS)
     assert [service.state.name for service in state.services] == ["RUNNING", "RUNNING"]
     assert state.boot == await host.boot_id()
-    assert state.registry.key(LEDGER) is None
+    assert state.registry.find_key(LEDGER) is None
     unconfigured = await apply(host, None)
     assert (unconfigured.result, unconfigured.channels) == ("unchanged", 2)
     assert await exported(host) == before

@@ -10,25 +10,28 @@ from tests.hosts.machines import BASE, FIRST, SECOND
 from tests.hosts.simulated import SERVICES, SimulatedHost
 from tests.support.waiting import until
 
-from transom.apply.roll_out import side_by_side
+from transom.apply.roll_out import run_concurrently
 from transom.hosts.errors import (
     DirectoryNotOurs,
+    FilesInUse,
     Held,
     HostError,
     HostKeyChanged,
     ImportFailed,
+    PingBlocked,
     RestartsFailed,
     ScriptFailed,
     Unreadable,
 )
-from transom.hosts.passes import PassResult
-from transom.hosts.passes.converge import converge
+from transom.hosts.passes.base_pass import PassResult
+from transom.hosts.passes.converge import Convergence
 from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys
-from transom.windows.host import ObservedState
+from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.planning import Plan
-from transom.windows.registry.values import multi_sz
+from transom.windows.planning.planner import Plan
+from transom.windows.registry.values import build_multi_sz
 from winsim import Simulator
+from winsim.filesystem import READ, WRITE, Handle, SimulatedFile
 
 
 @pytest.fixture
@@ -124,6 +127,48 @@ async def test_slow_services_and_a_slow_disk_are_waited_for(host: SimulatedHost)
     assert (await apply(host, VALUE)).restarted == (FIRST, SECOND)
 
 
+@pytest.mark.parametrize("seconds", [4, 9, 12, 20, 60])
+async def test_a_virus_scanner_that_holds_new_files_is_waited_for(simulator: Simulator, seconds: float) -> None:
+    """Defender holds a suspicious file for 10 s by default, and for up to 60 s by policy."""
+    host = SimulatedHost(simulator, await simulator.add_host(services=SERVICES, time_scale=0.05))
+    host.simulated.scan(seconds)
+    first = await apply(host, VALUE)
+    assert (first.error, first.result) == (None, "changed")
+    starts = [await host.starts(FIRST), await host.starts(SECOND)]
+    assert (await apply(host, VALUE)).result == "unchanged"
+    assert [await host.starts(FIRST), await host.starts(SECOND)] == starts
+
+
+async def test_a_program_that_never_closes_new_files_is_not_taken_for_another_pass(host: SimulatedHost) -> None:
+    """The files of the lock alone: each pass writes new ones."""
+    files, handles = host.simulated.files, list[Handle]()
+
+    def keep_open(file: SimulatedFile) -> None:
+        if file.name == "owner.txt":
+            handles.append(Handle(files, file, READ, READ | WRITE))
+
+    files.scanner = keep_open
+    for _ in range(2):
+        refused = await apply(host, VALUE)
+        assert isinstance(refused.error, FilesInUse)
+    assert await host.starts(FIRST) == 1
+    host.simulated.scan(0)
+    for handle in handles:
+        handle.close()
+    assert (await apply(host, VALUE)).result == "changed"
+
+
+async def test_a_ping_that_is_blocked_is_named_before_anything_changes(host: SimulatedHost) -> None:
+    host.simulated.blocked = {"ping.exe"}
+    for _ in range(2):
+        refused = await apply(host, VALUE)
+        assert isinstance(refused.error, PingBlocked)
+        assert "ping.exe" in str(refused.error)
+    assert await host.starts(FIRST) == 1
+    host.simulated.blocked = set()
+    assert (await apply(host, VALUE)).result == "changed"
+
+
 async def test_things_of_others_in_a_directory_that_was_just_made_are_refused(host: SimulatedHost) -> None:
     def plant(line: str) -> None:
         if "icacls" in line:
@@ -141,7 +186,7 @@ async def test_a_changed_script_is_not_run(host: SimulatedHost) -> None:
     host.put(name, "@echo off")
     changed = await apply(host, VALUE)
     assert changed.error is not None
-    assert rf"{BASE}\{name} was changed by somebody" in str(changed.error)
+    assert rf"{BASE}\{name} was changed by another user or program" in str(changed.error)
 
 
 async def test_a_host_that_was_installed_anew_is_refused_until_a_person_says_so(
@@ -152,7 +197,7 @@ async def test_a_host_that_was_installed_anew_is_refused_until_a_person_says_so(
 
     async def once() -> PassResult:
         known_hosts = KnownHostsFile(known)
-        return await converge(access, known_hosts, settings(), QUESTIONS, planner=wants(None))
+        return await Convergence(settings(), QUESTIONS, wants(None)).run(access, known_hosts)
 
     assert (await once()).error is None
     await simulator.change_host_key(host.simulated)
@@ -175,13 +220,13 @@ async def test_what_was_not_asked_first_is_asked_and_then_known_at_the_end(host:
     def planner(actual: ObservedState) -> Plan:
         return msgspec.structs.replace(wants(VALUE)(actual), reads=reads)
 
-    done = await converge(host.access, NoHostKeys(), settings(), first, planner=planner)
+    done = await Convergence(settings(), first, planner).run(host.access, NoHostKeys())
     assert (done.error, done.channels) == (None, 4)
     assert done.before is not None
     assert done.after is not None
     for state in (done.before, done.after):
         assert {service.name for service in state.services} == {FIRST, SECOND}
-    assert done.after.registry.value(ENVIRONMENT, "Environment") == multi_sz([VALUE])
+    assert done.after.registry.find_value(ENVIRONMENT, "Environment") == build_multi_sz([VALUE])
 
 
 async def test_the_trouble_of_one_host_is_its_own(simulator: Simulator) -> None:
@@ -191,7 +236,7 @@ async def test_the_trouble_of_one_host_is_its_own(simulator: Simulator) -> None:
     hosts[4].simulated.cut_power()
     hosts[5].simulated.faults.denied = {ENVIRONMENT}
     results: dict[SimulatedHost, PassResult] = {}
-    async for host, result in side_by_side(
+    async for host, result in run_concurrently(
         hosts,
         lambda host: apply(host, VALUE, settings(progress=3)),
         at_once=4,
@@ -209,7 +254,7 @@ async def test_calling_off_calls_every_host_off(simulator: Simulator) -> None:
         host.fail(3, action="hang")
 
     async def work() -> None:
-        async for _ in side_by_side(hosts, lambda host: apply(host, VALUE), at_once=3, otherwise=lambda _, error: error):
+        async for _ in run_concurrently(hosts, lambda host: apply(host, VALUE), at_once=3, otherwise=lambda _, error: error):
             pytest.fail("a host that hangs is done")
 
     task = asyncio.create_task(work())

@@ -6,15 +6,15 @@ import msgspec
 import pytest
 from tests.windows.installations import CONTAINERD, EXE, KUBELET, SALT, A, B, host, reached, wish
 
-from transom.hosts import scripts
 from transom.hosts.errors import NotExpressible
 from transom.hosts.owner import Owner
-from transom.hosts.scripts import Patience, Script, install_script
-from transom.windows.host import CHANGED, Preparation
+from transom.hosts.scripts import host_scripts, install_script
+from transom.hosts.scripts.host_scripts import Patience, Script
+from transom.windows.host.host_state import CHANGED, Preparation
 from transom.windows.parts.files import FileRemoval
 from transom.windows.parts.installation import Install
 from transom.windows.parts.service import Configuration
-from transom.windows.planning import Plan, plan
+from transom.windows.planning.planner import Plan, plan
 
 PREPARED = wish(KUBELET, preparation=Preparation(True, "worker-1", (10250,), (r"C:\k",)))
 FIRST = wish(KUBELET, CONTAINERD, files={EXE: A}, directories=(r"C:\k", r"C:\k\logs"), proxied=True)
@@ -32,7 +32,9 @@ def plans() -> dict[str, Plan]:
 
 
 def rendered(planned: Plan) -> str:
-    made = scripts.change(planned, host(), Owner("transom", "x"), "0123abcd", Script("gather-0.cmd", b""), patience=Patience())
+    made = host_scripts.build_change_script(
+        planned, host(), Owner("transom", "x"), "0123abcd", Script("gather-0.cmd", b""), patience=Patience()
+    )
     return made.content.decode("ascii")
 
 
@@ -52,7 +54,7 @@ def test_every_label_stands_once_and_every_jump_has_one(kind: str) -> None:
 def test_command_lines_travel_in_files(kind: str) -> None:
     planned = plans()[kind]
     assert "--x" not in rendered(planned)
-    images = [f.content.decode() for f in install_script.files(planned) if f.name.startswith("image-")]
+    images = [f.content.decode() for f in install_script.iter_files(planned) if f.name.startswith("image-")]
     if kind == "upgrade":
         # the last is what was there before
         assert images == ['\\"C:\\k\\a b.exe\\" --x=\\"100%^&|\\"\r\n', "C:\\k\\kubelet.exe --x=1\r\n"]
@@ -60,7 +62,9 @@ def test_command_lines_travel_in_files(kind: str) -> None:
 
 def test_a_trailing_backslash_does_not_take_the_quote() -> None:
     made = plan(wish(Configuration("a", "C:\\k\\a.exe --dir C:\\k\\")), host(), SALT)
-    assert [f.content for f in install_script.files(made) if f.name == "image-0.txt"] == [b"C:\\k\\a.exe --dir C:\\k\\\\\r\n"]
+    assert [f.content for f in install_script.iter_files(made) if f.name == "image-0.txt"] == [
+        b"C:\\k\\a.exe --dir C:\\k\\\\\r\n"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -74,4 +78,4 @@ def test_a_trailing_backslash_does_not_take_the_quote() -> None:
 )
 def test_what_cannot_be_named_is_refused(install: Install) -> None:
     with pytest.raises(NotExpressible):
-        install_script.job_blocks(Plan(install=install), "0")
+        install_script.build_job_blocks(Plan(install=install), "0")

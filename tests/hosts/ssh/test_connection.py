@@ -9,9 +9,18 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from transom.hosts.errors import AuthenticationRefused, HostError, HostKeyChanged, HostKeyUnusable, KeyUnusable, Unreachable
-from transom.hosts.ssh import CIPHERS, Access, Timeouts, connect
-from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys, line
+from transom.hosts.errors import (
+    AuthenticationRefused,
+    HostError,
+    HostKeyChanged,
+    HostKeyUnusable,
+    KeyExchangeTimedOut,
+    KeyUnusable,
+    Unreachable,
+)
+from transom.hosts.ssh.algorithms import CIPHERS
+from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys, format_line
+from transom.hosts.ssh.ssh_client import Access, Timeouts, connect
 from transom.proxy.secret import Secret
 
 KEY = asyncssh.generate_private_key("ssh-ed25519")
@@ -19,7 +28,7 @@ OTHER_KEY = asyncssh.generate_private_key("ssh-ed25519")
 ED25519 = asyncssh.generate_private_key("ssh-ed25519")
 ED25519_2 = asyncssh.generate_private_key("ssh-ed25519")
 ECDSA = asyncssh.generate_private_key("ecdsa-sha2-nistp256")
-QUICK = Timeouts(connect=2, progress=2, whole=5)
+QUICK = Timeouts(connect=2, progress=2, whole=5, login=2)
 
 
 def pem(key: asyncssh.SSHKey = KEY) -> Secret:
@@ -51,7 +60,7 @@ async def test_a_key_is_trusted_on_first_use_and_kept(tmp_path: Path) -> None:
     async with server(ED25519) as port:
         await attempt(port, known)
         await attempt(port, known)
-        assert known.read_text() == f"[127.0.0.1]:{port} {line(ED25519.convert_to_public())}\n"
+        assert known.read_text() == f"[127.0.0.1]:{port} {format_line(ED25519.convert_to_public())}\n"
 
 
 async def test_a_key_is_not_kept_when_the_login_fails(tmp_path: Path) -> None:
@@ -64,7 +73,7 @@ async def test_a_key_is_not_kept_when_the_login_fails(tmp_path: Path) -> None:
 async def test_a_changed_key_is_refused_with_both_fingerprints_and_what_to_do(tmp_path: Path) -> None:
     known = tmp_path / "known"
     async with server(ED25519) as port:
-        known.write_text(f"[127.0.0.1]:{port} {line(ED25519_2.convert_to_public())}\n")
+        known.write_text(f"[127.0.0.1]:{port} {format_line(ED25519_2.convert_to_public())}\n")
         with pytest.raises(HostKeyChanged) as refused:
             await attempt(port, known)
     told = str(refused.value)
@@ -76,16 +85,16 @@ async def test_a_changed_key_is_refused_with_both_fingerprints_and_what_to_do(tm
 async def test_a_second_key_of_the_host_is_no_change(tmp_path: Path) -> None:
     known = tmp_path / "known"
     async with server(ED25519, ECDSA) as port:
-        known.write_text(f"[127.0.0.1]:{port} {line(ECDSA.convert_to_public())}\n")
+        known.write_text(f"[127.0.0.1]:{port} {format_line(ECDSA.convert_to_public())}\n")
         await attempt(port, known)
 
 
 async def test_a_pinned_key_counts_and_nothing_else(tmp_path: Path) -> None:
     known = tmp_path / "known"
     async with server(ED25519) as port:
-        await attempt(port, known, host_key=line(ED25519.convert_to_public()) + " a comment")
-        with pytest.raises(HostKeyChanged, match="change the pinned host key"):
-            await attempt(port, known, host_key=line(ED25519_2.convert_to_public()))
+        await attempt(port, known, host_key=format_line(ED25519.convert_to_public()) + " a comment")
+        with pytest.raises(HostKeyChanged, match=r"correct spec\.hostKey"):
+            await attempt(port, known, host_key=format_line(ED25519_2.convert_to_public()))
         with pytest.raises(HostKeyUnusable):
             await attempt(port, known, host_key="ssh-ed25519 nonsense")
     assert not known.exists()
@@ -129,7 +138,9 @@ async def test_a_server_that_says_nothing() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        assert "no SSH answer within 2 s" in str(await failing("127.0.0.1", silent.getsockname()[1]))
+        error = await failing("127.0.0.1", silent.getsockname()[1])
+        assert isinstance(error, KeyExchangeTimedOut)
+        assert "within 2 s (--connect-timeout)" in str(error)
 
 
 async def test_a_server_of_another_protocol() -> None:

@@ -14,7 +14,7 @@ from tests.support.waiting import until
 
 from transom.hosts.errors import ConnectionLost
 from transom.hosts.ssh.known_hosts import NoHostKeys
-from transom.hosts.ssh.transport import ssh
+from transom.hosts.ssh.transport import open_ssh
 from winsim import Simulator, sftp_limits
 from winsim.sftp import Sftp
 
@@ -41,7 +41,7 @@ async def test_no_request_carries_more_than_the_server_takes(
 
     monkeypatch.setitem(SFTPServerHandler._packet_handlers, LIMITS, limits)
     if not told:
-        extensions = [one for one in sftp_limits._EXTENSIONS if one[0] != LIMITS]
+        extensions = [extension for extension in sftp_limits._EXTENSIONS if extension[0] != LIMITS]
         monkeypatch.setattr(sftp_limits, "_EXTENSIONS", extensions)
     sizes: list[int] = []
     write, read = Sftp.write, Sftp.read
@@ -58,7 +58,7 @@ async def test_no_request_carries_more_than_the_server_takes(
     monkeypatch.setattr(Sftp, "read", got)
 
     host = SimulatedHost(simulator, await simulator.add_host())
-    async with ssh(host.access, NoHostKeys(), settings().timeouts) as transport:
+    async with open_ssh(host.access, NoHostKeys(), settings().timeouts) as transport:
         await transport.send("C:/sent.bin", chunks(), 0, 1_600_000_000)
         await transport.create("C:/created.bin", CONTENT)
         assert await transport.read("C:/sent.bin", len(CONTENT) + 1) == CONTENT
@@ -77,7 +77,7 @@ async def test_nothing_is_left_of_a_file_that_was_being_sent(
 
     monkeypatch.setattr(Sftp, "write", never)
     host = SimulatedHost(simulator, await simulator.add_host())
-    async with ssh(host.access, NoHostKeys(), settings().timeouts) as transport:
+    async with open_ssh(host.access, NoHostKeys(), settings().timeouts) as transport:
         sending = asyncio.create_task(transport.send("C:/sent.bin", chunks(), 0, 1_600_000_000))
         await until(lambda: under_way)
         sending.cancel()

@@ -4,13 +4,14 @@ import pytest
 
 from transom.hosts.errors import ScriptFailed, Unreadable
 from transom.hosts.steps import facts_parser as answers
-from transom.hosts.steps.facts_parser import FactsParser
-from transom.windows.host import ObservedState, Service, ServiceState
+from transom.hosts.steps.facts_parser import GatheredFacts
+from transom.windows.host.host_state import ObservedState, Service, ServiceState
 from transom.windows.host.queries import BOOT, ENVIRONMENT, LEDGER, SERVICES, STORES, Queries
 from transom.windows.ledger import MOST_ENTRIES
-from transom.windows.registry import Registry, reg
+from transom.windows.registry import reg
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import dword, sz
+from transom.windows.registry.registry import Registry
+from transom.windows.registry.values import build_dword, build_sz
 
 ROOT = STORES + r"\ROOT\Certificates"
 # as Windows Server 2022 prints it, German texts included: the numbers are what counts
@@ -38,14 +39,14 @@ def gathered(*entries: tuple[str, bytes | None], missing: tuple[str, ...] = (), 
 
 
 def export(path: str, **values: str) -> bytes:
-    return reg.render([SetValue(path, name, sz(text)) for name, text in values.items()])
+    return reg.render([SetValue(path, name, build_sz(text)) for name, text in values.items()])
 
 
 LEDGERLESS = ("ledger.err", MISSING)
 
 
 def read(questions: Queries, *entries: tuple[str, bytes | None], **also: tuple[str, ...]) -> ObservedState:
-    return FactsParser.of(gathered(LEDGERLESS, *entries, **{"missing": ("ledger",), **also})).state(questions)
+    return GatheredFacts.from_bytes(gathered(LEDGERLESS, *entries, **{"missing": ("ledger",), **also})).parse_state(questions)
 
 
 def test_nothing_there() -> None:
@@ -59,7 +60,7 @@ def test_everything() -> None:
     dependants = (
         rf"{SERVICES}\kubelet".encode() + b"\r\n    DependOnService    REG_MULTI_SZ    containerd\\0Tcpip\r\n\r\nfertig\r\n"
     )
-    state = FactsParser.of(
+    state = GatheredFacts.from_bytes(
         gathered(
             ("ledger.reg", export(LEDGER, Version="1")),
             ("environment.reg", export(ENVIRONMENT, HTTP_PROXY="http://hunter2")),
@@ -72,17 +73,17 @@ def test_everything() -> None:
             ("service-1.txt", NO_SERVICE),
             absent=("service-1",),
         )
-    ).state(questions)
+    ).parse_state(questions)
     assert state.services == (Service("ContainerD", ServiceState.RUNNING),)
     assert state.boot == 31
     assert state.dependencies == {"kubelet": ("containerd", "Tcpip")}
-    assert state.registry.value(ENVIRONMENT, "http_proxy") == sz("http://hunter2")
-    assert state.registry.children(ROOT) == ("0123456789ABCDEF",)
-    listed = state.registry.key(ROOT + r"\0123456789ABCDEF")
+    assert state.registry.find_value(ENVIRONMENT, "http_proxy") == build_sz("http://hunter2")
+    assert state.registry.list_children(ROOT) == ("0123456789ABCDEF",)
+    listed = state.registry.find_key(ROOT + r"\0123456789ABCDEF")
     assert listed is not None
     assert listed.values is None
-    assert state.registry.value(BOOT, "Other") == sz("x")
-    assert state.registry.value(LEDGER, "Version") == sz("1")
+    assert state.registry.find_value(BOOT, "Other") == build_sz("x")
+    assert state.registry.find_value(LEDGER, "Version") == build_sz("1")
 
 
 def test_a_service_that_windows_and_one_that_wine_does_not_know() -> None:
@@ -113,7 +114,7 @@ def test_a_service_that_windows_and_one_that_wine_does_not_know() -> None:
             Queries(services=("x",)),
             [("service-0.txt", STOPPED), ("service-0.err", b"?")],
             {"missing": ("ledger", "service-0")},
-            "the service is there",
+            "but the service exists",
         ),
         (
             Queries(services=("x",)),
@@ -143,20 +144,20 @@ def test_what_cannot_be_read_is_said(
 )
 def test_an_incomplete_file_is_never_used(data: bytes) -> None:
     with pytest.raises(ScriptFailed):
-        FactsParser.of(data).state(Queries())
+        GatheredFacts.from_bytes(data).parse_state(Queries())
 
 
 @pytest.mark.parametrize(("values", "taken"), [(MOST_ENTRIES - 2, True), (2 * MOST_ENTRIES + 1, False)])
 def test_a_ledger_of_more_than_transom_writes_is_not_parsed(values: int, taken: bool) -> None:
-    keys = [SetValue(rf"{LEDGER}\K{number}", "V", sz("x")) for number in range(values // 2)]
+    keys = [SetValue(rf"{LEDGER}\K{number}", "V", build_sz("x")) for number in range(values // 2)]
     given = gathered(
-        ("ledger.reg", reg.render(keys + [SetValue(LEDGER, f"V{number}", sz("x")) for number in range(values // 2)]))
+        ("ledger.reg", reg.render(keys + [SetValue(LEDGER, f"V{number}", build_sz("x")) for number in range(values // 2)]))
     )
     if taken:
-        assert len(FactsParser.of(given).state(Queries()).registry.below(LEDGER)) == values // 2
+        assert len(GatheredFacts.from_bytes(given).parse_state(Queries()).registry.list_keys_below(LEDGER)) == values // 2
     else:
         with pytest.raises(Unreadable, match="more than 5,000 keys and values"):
-            FactsParser.of(given).state(Queries())
+            GatheredFacts.from_bytes(given).parse_state(Queries())
 
 
 def test_a_question_without_answer_is_no_missing_key() -> None:
@@ -166,17 +167,17 @@ def test_a_question_without_answer_is_no_missing_key() -> None:
 
 def test_merged_states_keep_what_the_second_does_not_know() -> None:
     first = ObservedState(
-        Registry().apply([SetValue(LEDGER, "Version", dword(1))]),
+        Registry().apply([SetValue(LEDGER, "Version", build_dword(1))]),
         (Service("a", ServiceState.RUNNING),),
         boot=3,
         dependencies={"a": ("b",)},
     )
     second = ObservedState(
-        Registry().apply([SetValue(BOOT, "x", dword(2))]),
+        Registry().apply([SetValue(BOOT, "x", build_dword(2))]),
         (Service("A", ServiceState.STOPPED), Service("b", ServiceState.PAUSED)),
     )
-    both = answers.merged(first, second)
-    assert both.registry.value(LEDGER, "Version") == dword(1)
-    assert both.registry.value(BOOT, "x") == dword(2)
+    both = answers.merge_states(first, second)
+    assert both.registry.find_value(LEDGER, "Version") == build_dword(1)
+    assert both.registry.find_value(BOOT, "x") == build_dword(2)
     assert both.services == (Service("A", ServiceState.STOPPED), Service("b", ServiceState.PAUSED))
     assert (both.boot, both.dependencies) == (3, {"a": ("b",)})

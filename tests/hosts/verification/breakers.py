@@ -9,11 +9,11 @@ import pytest
 from transom.hosts.steps.trials import NAME, OWN
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, SetValue
-from transom.windows.registry.values import sz
+from transom.windows.registry.values import build_sz
 from winsim import Host, access, commands, loops, server, services, sftp
 from winsim.access import KeyAccess
+from winsim.computer import Invocation
 from winsim.filesystem import READ, FileSystem, Handle, SimulatedFile
-from winsim.processes import Invocation
 from winsim.programs import registry, security, setup, system
 from winsim.programs import services as service_programs
 from winsim.tasks import TaskScheduler
@@ -29,12 +29,12 @@ class Breaker(msgspec.Struct, frozen=True):
 
 
 def _owner(host: Host, patch: Patch) -> None:
-    host.files.set_access(host.files.directory(r"C:\Program Files"), owner="S-1-5-21-1-2-3-1001")
+    host.files.set_access(host.files.get_directory(r"C:\Program Files"), owner="S-1-5-21-1-2-3-1001")
 
 
 def _open_windows(host: Host, patch: Patch) -> None:
-    windows = host.files.directory(r"C:\Windows")
-    host.files.set_access(windows, acl=(*windows.acl, access.grant("*S-1-5-32-545:(CI)(AD)")))
+    windows = host.files.get_directory(r"C:\Windows")
+    host.files.set_access(windows, acl=(*windows.acl, access.parse_grant("*S-1-5-32-545:(CI)(AD)")))
 
 
 def _old(host: Host, patch: Patch) -> None:
@@ -42,11 +42,11 @@ def _old(host: Host, patch: Patch) -> None:
 
 
 def _no_connection(host: Host, patch: Patch) -> None:
-    patch.setattr(server.ServerConnection, "_variables", lambda self: self.host.variables())
+    patch.setattr(server.ServerConnection, "_build_variables", lambda self: self.host.build_variables())
 
 
 def _texts_alone(host: Host, patch: Patch) -> None:
-    patch.setattr(service_programs, "_status", lambda service, **_: f"\n{service.name}: {service.state.name}\n")
+    patch.setattr(service_programs, "_render_status", lambda _, service: f"\n{service.name}: {service.state.name}\n")
 
 
 def _scheduler_stopped(host: Host, patch: Patch) -> None:
@@ -119,7 +119,7 @@ def _damaged_is_refused(host: Host, patch: Patch) -> None:
     imported = registry._import
 
     def whole(call: Invocation, text: str, options: list[str]) -> int:
-        return 1 if b"z\0z\0" in call.host.files.read(call.absolute(text)) else imported(call, text, options)
+        return 1 if b"z\0z\0" in call.host.files.read(call.resolve_path(text)) else imported(call, text, options)
 
     patch.setattr(registry, "_import", whole)
 
@@ -139,11 +139,11 @@ def _task_never_runs(host: Host, patch: Patch) -> None:
 
 
 def _own_variables_ignored(host: Host, patch: Patch) -> None:
-    patch.setattr(services.ServiceManager, "environment", lambda self, name: dict(self._host.booted_environment))
+    patch.setattr(services.ServiceManager, "build_environment", lambda self, name: dict(self._host.booted_environment))
 
 
 def _not_trusted(host: Host, patch: Patch) -> None:
-    patch.setattr(setup, "_stored", lambda call, sha1: call.out("CertUtil: Object was not found.\n") or 1)
+    patch.setattr(setup, "_print_certificate", lambda call, sha1: call.write_output("CertUtil: Object was not found.\n") or 1)
 
 
 def _users_may_all(host: Host, patch: Patch) -> None:
@@ -225,11 +225,11 @@ def _all_are_services(host: Host, patch: Patch) -> None:
 
 
 def _in_use(host: Host, patch: Patch) -> None:
-    _at(host, _REMOVED, lambda: Handle(host.files, host.files.file(rf"{OWN}\service.exe"), READ, READ))
+    _at(host, _REMOVED, lambda: Handle(host.files, host.files.get_file(rf"{OWN}\service.exe"), READ, READ))
 
 
 def _variable_stays(host: Host, patch: Patch) -> None:
-    _at(host, _AS_BEFORE, lambda: host.edit([SetValue(ENVIRONMENT, "HTTPS_PROXY", sz("http://proxy:3128"))]))
+    _at(host, _AS_BEFORE, lambda: host.edit([SetValue(ENVIRONMENT, "HTTPS_PROXY", build_sz("http://proxy:3128"))]))
 
 
 LIFE = {

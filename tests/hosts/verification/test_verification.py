@@ -17,24 +17,24 @@ from tests.hosts.machines import WineHost
 from tests.hosts.simulated import SERVICES, SimulatedHost
 from tests.hosts.verification import breakers
 from tests.hosts.verification.breakers import Breaker
-from tests.support.forked import run
+from tests.support.process import run
 from tests.support.workers.hosts import everything, everything_of
 
-from transom.checked import Checked
-from transom.cli.checks import Suite, ended, junit, tell
+from transom.cli.checks import Suite, end_checks, render_junit, report_check
+from transom.cli.commands.verify import create_rehearsal, find_instance
 from transom.cli.output import Format
-from transom.cli.verified import BEGIN, CLAIMS, END, Answered, page_with_checks, read, recorded
-from transom.cli.verify import named, throwaway
+from transom.cli.verified import BEGIN, CLAIMS, END, Answered, NotWindows, add_to_record, parse_record, update_page
+from transom.common.check_results import CheckResult
 from transom.hosts.passes import verification
-from transom.hosts.passes.rehearsal import STEPS, rehearse
-from transom.hosts.passes.verification import LIFE, Verified, verify
+from transom.hosts.passes.rehearsal import STEPS, run_rehearsal
+from transom.hosts.passes.verification import LIFE, SystemIdentity, VerificationResult, verify
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.steps.checks import CHECKS
-from transom.hosts.steps.trials import CLEAR, trials
+from transom.hosts.steps.trials import CLEAR, build_trials
 from winsim import Host, Simulator
 from winsim.editions import SERVER_2019, SERVER_2022, SERVER_2025, Edition
 
-SEEN = read(Path("docs/verified.yaml").read_bytes())
+SEEN = parse_record(Path("docs/verified.yaml").read_bytes())
 EDITIONS: dict[str, tuple[Edition, str]] = {
     "Server 2019": (SERVER_2019, "Administrator"),
     "Server 2022": (SERVER_2022, "Administrator"),
@@ -46,7 +46,7 @@ EDITIONS: dict[str, tuple[Edition, str]] = {
 }
 OF_WINDOWS: dict[str, tuple[str, ...]] = {"EventLog": (), "RpcSs": (), "Schedule": ("RpcSs",)}
 """Services that every Windows has."""
-TRIALS = (*trials("", b""), CLEAR)
+TRIALS = (*build_trials("", b""), CLEAR)
 NOT_THERE = dict.fromkeys(("task-scheduler", "ledger-closed"), "not applicable")
 """What a simulated host does not have before a change: the service Schedule, a ledger."""
 
@@ -56,13 +56,13 @@ async def host(simulator: Simulator) -> SimulatedHost:
     return SimulatedHost(simulator, await simulator.add_host(services=SERVICES))
 
 
-def differing(found: tuple[Checked, ...]) -> dict[str, str]:
-    return {one.id: one.verdict for one in found if one.verdict != "pass"}
+def differing(found: tuple[CheckResult, ...]) -> dict[str, str]:
+    return {item.id: item.verdict for item in found if item.verdict != "pass"}
 
 
 def left(host: Host) -> tuple[object, ...]:
     """All that can be seen of a host."""
-    return (*everything_of(host), dict(host.users), host.tasks.names(), dict(host.firewall), host.services.names())
+    return (*everything_of(host), dict(host.users), host.tasks.list_names(), dict(host.firewall), host.services.list_names())
 
 
 @pytest.mark.parametrize("bench", EDITIONS)
@@ -70,9 +70,9 @@ async def test_each_windows_answers_as_it_is_written_down(simulator: Simulator, 
     edition, username = EDITIONS[bench]
     made = await simulator.add_host(services=SERVICES | OF_WINDOWS, edition=edition, username=username)
     host, before = SimulatedHost(simulator, made), left(made)
-    found = await verify(host.access, NoHostKeys(), settings(), rehearsal=throwaway())
-    assert {one.id: one.verdict for one in found.checks} == SEEN[f"simulated {bench}"].checks
-    assert [one.id for one in found.checks] == _ids(CLAIMS)
+    found = await verify(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal())
+    assert {check.id: check.verdict for check in found.checks} == SEEN[f"simulated {bench}"].checks
+    assert [check.id for check in found.checks] == _ids(CLAIMS)
     assert found.build == f"10.0.{edition.build}"
     assert left(made) == before and made.unknown == []
 
@@ -90,12 +90,12 @@ async def test_a_host_in_use_keeps_what_it_has(simulator: Simulator, host: Simul
     assert (await change(simulator, host.simulated, "hunter2")).error is None
     before = left(host.simulated)
     starts = host.simulated.starts(SERVICE)
-    told: list[Checked] = []
-    found = await verify(host.access, NoHostKeys(), settings(), told.append, rehearsal=throwaway())
+    told: list[CheckResult] = []
+    found = await verify(host.access, NoHostKeys(), settings(), told.append, rehearsal=create_rehearsal())
     assert told == list(found.checks)
-    unused = [one.id for one in (*(check for check in TRIALS if check.where == "unused"), *STEPS)]
+    unused = [trial.id for trial in (*(check for check in TRIALS if check.where == "unused"), *STEPS)]
     assert differing(found.checks) == dict.fromkeys(["task-scheduler", *unused], "not applicable")
-    assert {one.seen for one in found.checks if one.id in unused} == {"the machine is in use: Transom works on it"}
+    assert {check.seen for check in found.checks if check.id in unused} == {"the machine is in use: Transom works on it"}
     assert left(host.simulated) == before and host.simulated.starts(SERVICE) == starts
 
 
@@ -104,14 +104,14 @@ async def test_what_a_killed_one_left_goes(host: SimulatedHost, monkeypatch: pyt
     with monkeypatch.context() as patch:
         # as if it had ended there: nothing is cleared
         patch.setattr(verification, "CLEAR", CHECKS[0])
-        await verify(host.access, NoHostKeys(), settings(), rehearsal=throwaway(), only=_ids(TRIALS))
+        await verify(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=_ids(TRIALS))
     assert left(host.simulated) != before
-    await verify(host.access, NoHostKeys(), settings(), rehearsal=throwaway(), only=("rename-taken",))
+    await verify(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=("rename-taken",))
     assert left(host.simulated) == before
 
 
 def _ids(checks: tuple[object, ...]) -> list[str]:
-    return [one.id for one in checks]  # type: ignore[attr-defined]
+    return [check.id for check in checks]  # type: ignore[attr-defined]
 
 
 def test_every_check_has_a_bench_that_breaks_it() -> None:
@@ -134,7 +134,7 @@ async def test_what_is_broken_is_found(host: SimulatedHost, check: str, monkeypa
 @pytest.mark.parametrize("check", breakers.TRIALS)
 async def test_what_is_broken_is_tried_out(host: SimulatedHost, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     breakers.TRIALS[check].breaks(host.simulated, monkeypatch)
-    found = await verify(host.access, NoHostKeys(), settings(), rehearsal=throwaway(), only=_ids(TRIALS))
+    found = await verify(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=_ids(TRIALS))
     assert differing(found.checks) == expected(check, breakers.TRIALS, "fail")
 
 
@@ -143,7 +143,7 @@ async def test_what_is_broken_is_seen_in_a_workers_life(
     host: SimulatedHost, check: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     breakers.LIFE[check].breaks(host.simulated, monkeypatch)
-    found = await rehearse(host.access, NoHostKeys(), settings(), throwaway(), "", lambda _: None)
+    found = await run_rehearsal(host.access, NoHostKeys(), settings(), create_rehearsal(), "", lambda _: None)
     assert differing(found) == expected(check, breakers.LIFE, "fail" if check == "removed" else "not applicable")
 
 
@@ -163,13 +163,13 @@ async def test_called_off_anywhere_it_leaves_nothing(host: SimulatedHost, at: in
 @pytest.mark.parametrize("trial", [check.id for check in TRIALS])
 async def test_called_off_in_a_trial_it_leaves_nothing(host: SimulatedHost, trial: str) -> None:
     before = left(host.simulated)
-    work = verify(host.access, NoHostKeys(), settings(), rehearsal=throwaway(), only=_ids(TRIALS))
+    work = verify(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=_ids(TRIALS))
     running = asyncio.ensure_future(work)
     await _reached(host.simulated, "clear.cmd" if trial == "cleared" else f"{trial}.cmd", running)
     running.cancel()
     await asyncio.wait([running])
     assert running.cancelled()
-    await host.simulated.background.finished()
+    await host.simulated.background.wait_until_idle()
     assert left(host.simulated) == before
 
 
@@ -186,18 +186,18 @@ async def _reached(host: Host, script: str, running: asyncio.Future[object]) -> 
         await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("step", [one.id for one in STEPS])
+@pytest.mark.parametrize("step", [step.id for step in STEPS])
 async def test_called_off_in_a_workers_life_it_leaves_nothing(host: SimulatedHost, step: str) -> None:
     before = left(host.simulated)
-    begun = [one.id for one in STEPS].index(step)
-    told: list[Checked] = []
-    running = asyncio.ensure_future(rehearse(host.access, NoHostKeys(), settings(), throwaway(), "", told.append))
+    begun = [step.id for step in STEPS].index(step)
+    told: list[CheckResult] = []
+    running = asyncio.ensure_future(run_rehearsal(host.access, NoHostKeys(), settings(), create_rehearsal(), "", told.append))
     while not running.done() and (len(told) < begun or host.simulated.traffic.execs < 2 + begun * 2):
         await asyncio.sleep(0)
     running.cancel()
     await asyncio.wait([running])
     assert running.cancelled()
-    await host.simulated.background.finished()
+    await host.simulated.background.wait_until_idle()
     assert left(host.simulated) == before
 
 
@@ -207,31 +207,63 @@ async def test_wine_answers_as_it_is_written_down(request: pytest.FixtureRequest
     wine = WineHost(machine)
     await wine.restore()
     # nobody can be made there, which would be waited for; what a worker lives through there is tests/stories/nodes
-    tried = [one for one in CLAIMS if one.id != "user" and one not in STEPS]
+    tried = [claim for claim in CLAIMS if claim.id != "user" and claim not in STEPS]
     before = everything(machine)
-    found = await verify(wine.access, NoHostKeys(), settings(), rehearsal=throwaway(), only=_ids(tried))
-    assert {one.id: one.verdict for one in found.checks} == {
-        name: "pass" if seen == "stub" else seen for name, seen in SEEN["Wine"].checks.items() if name in _ids(tried)
+    found = await verify(wine.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=_ids(tried))
+    assert {check.id: check.verdict for check in found.checks} == {
+        name: "pass" if check == "stub" else check for name, check in SEEN["Wine"].checks.items() if name in _ids(tried)
     }
-    stubs = [one.lines for one in (*CHECKS, *TRIALS) if SEEN["Wine"].checks[one.id] == "stub"]
+    stubs = [check.lines for check in (*CHECKS, *TRIALS) if SEEN["Wine"].checks[check.id] == "stub"]
     assert all(re.search("%(POWERSHELL|ICACLS|NETSH|SCHTASKS)%", lines) for lines in stubs)
     assert everything(machine) == before
 
 
 def test_the_page_says_what_is_checked_and_where_it_was_seen() -> None:
     page = Path("docs/verified.md").read_text("utf-8")
-    assert page_with_checks(page, SEEN) == page, "scripts/reference was not run"
-    assert all(list(one.checks) == _ids(CLAIMS) for one in SEEN.values() if not one.date)
+    assert update_page(page, SEEN) == page, "scripts/reference was not run"
+    assert all(list(item.checks) == _ids(CLAIMS) for item in SEEN.values() if not item.date)
 
 
 def test_what_was_seen_is_recorded() -> None:
-    one = Checked("certutil", "", "", "fail", "", 0)
-    written = recorded(recorded(b"", Verified((one,), "10.0.1.2"), "2026-11-21"), Verified((one,), "10.0.3.4"), "2026-11-22")
-    assert read(written)["Windows 10.0.3.4"] == Answered({"certutil": "fail"}, "2026-11-22")
-    page = page_with_checks(f"a{BEGIN}{END}b", read(written))
+    one = CheckResult("certutil", "", "", "fail", "", 0)
+    written = add_to_record(
+        add_to_record(b"", VerificationResult((one,), "10.0.1.2"), "2026-11-21"),
+        VerificationResult((one,), "10.0.3.4"),
+        "2026-11-22",
+    )
+    assert parse_record(written)["Windows 10.0.3.4"] == Answered({"certutil": "fail"}, "2026-11-22")
+    page = update_page(f"a{BEGIN}{END}b", parse_record(written))
     (row,) = [line for line in page.splitlines() if line.startswith("| `certutil`")]
     assert row.endswith("| not on Windows 10.0.1.2 (2026-11-21); not on Windows 10.0.3.4 (2026-11-22) |")
     assert (page[0], page[-1]) == ("a", "b")
+
+
+def test_machines_that_differ_in_edition_language_or_ssh_server_have_entries_of_their_own() -> None:
+    one = CheckResult("certutil", "", "", "pass", "", 0)
+    origins = [
+        SystemIdentity("ServerDatacenter", "0409", "OpenSSH_for_Windows_9.5"),
+        SystemIdentity("ServerStandard", "0409", "OpenSSH_for_Windows_9.5"),
+        SystemIdentity("ServerDatacenter", "0407", "OpenSSH_for_Windows_9.5"),
+        SystemIdentity("ServerDatacenter", "0409", "OpenSSH_for_Windows_7.7"),
+    ]
+    text = b""
+    for origin in (*origins, *origins):
+        text = add_to_record(text, VerificationResult((one,), "10.0.1.2", origin), "2026-11-21")
+    assert len(parse_record(text)) == len(origins)
+    for stand_in in ("simulated", "Wine"):
+        with pytest.raises(NotWindows, match=stand_in):
+            add_to_record(text, VerificationResult((one,), "10.0.1.2", SystemIdentity(stand_in=stand_in)), "2026-11-21")
+
+
+async def test_a_simulated_host_is_not_recorded_as_windows(simulator: Simulator) -> None:
+    for edition, language in ((SERVER_2022, "0409"), (EDITIONS["German"][0], "0407"), (EDITIONS["Japanese"][0], "0411")):
+        host = SimulatedHost(simulator, await simulator.add_host(services={}, edition=edition))
+        verified = await verify(host.access, NoHostKeys(), settings(), only=("build",))
+        assert verified.origin == SystemIdentity("ServerDatacenter", language, verified.origin.ssh_server, "simulated")
+        assert verified.origin.ssh_server.startswith("OpenSSH_for_Windows")
+        host.simulated.files.remove(host.simulated.files.find(r"C:\Windows\System32\winsim.exe"))
+        host.simulated.files.write(r"C:\Windows\System32\winecfg.exe", b"MZ")
+        assert (await verify(host.access, NoHostKeys(), settings(), only=("build",))).origin.stand_in == "Wine"
 
 
 async def test_the_command_says_what_it_saw(host: SimulatedHost, tmp_path: Path) -> None:
@@ -245,7 +277,7 @@ async def test_the_command_says_what_it_saw(host: SimulatedHost, tmp_path: Path)
         ran = await asyncio.to_thread(run, *where, "-o", form, "--junit", str(report), environment=environment)
         assert (ran.returncode, ran.stderr) == (1, "")
         if form == "json":
-            checks = {one["id"]: one["verdict"] for one in json.loads(ran.stdout)["checks"]}
+            checks = {check["id"]: check["verdict"] for check in json.loads(ran.stdout)["checks"]}
             assert checks == {check.id: checks[check.id] for check in CHECKS} and checks["certutil"] == "fail"
         else:
             # what comes of the one that failed, and how many there were
@@ -253,10 +285,10 @@ async def test_the_command_says_what_it_saw(host: SimulatedHost, tmp_path: Path)
         assert ElementTree.fromstring(report.read_text().split("?>", 1)[1]).get("failures") == "1"
     ran = await asyncio.to_thread(run, *where, "--check", LIFE, "--change", environment=environment)
     *told, last = ran.stdout.splitlines()
-    assert (ran.returncode, [line.split()[:2] for line in told]) == (0, [["pass", one.id] for one in (CLEAR, *STEPS)])
+    assert (ran.returncode, [line.split()[:2] for line in told]) == (0, [["pass", step.id] for step in (CLEAR, *STEPS)])
     assert last == f"{len(told)} checks: {len(told)} pass"
     ran = await asyncio.to_thread(run, *where, "--check", "held-file", environment=environment)
-    assert ran.returncode == 2 and "give --change" in ran.stderr
+    assert ran.returncode == 2 and "add --change" in ran.stderr
     assert not host.has_base()
 
 
@@ -285,28 +317,28 @@ async def test_the_settings_are_those_of_the_manifests(host: SimulatedHost, tmp_
     for name, value in values.items():
         text = text.replace(name, value)
     (tmp_path / "all.yaml").write_text(text)
-    access, rehearsal = named([str(tmp_path)], "win-1")
+    access, rehearsal = find_instance([str(tmp_path)], "win-1")
     assert rehearsal.egress.https_proxy is not None and "corp.example" in rehearsal.egress.https_proxy.reveal()
     found = await verify(access, NoHostKeys(), settings(), rehearsal=rehearsal, only=(LIFE,))
     assert differing(found.checks) == {} and left(host.simulated) == before
 
 
 def test_the_last_line_counts_and_a_failure_says_what_comes_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    found = (Checked("a", "A", "", "pass", "", 0), Checked("b", "B", "", "fail", "x", 0, "no egress"))
-    for one in found:
-        tell(one)
+    found = (CheckResult("a", "A", "", "pass", "", 0), CheckResult("b", "B", "", "fail", "x", 0, "no egress"))
+    for item in found:
+        report_check(item)
     with pytest.raises(SystemExit, match="1"):
-        ended({}, found, Suite("host", "win-1"), None, Format.TEXT)
+        end_checks({}, found, Suite("host", "win-1"), None, Format.TEXT)
     _, _, so, last = capsys.readouterr().out.splitlines()
     assert (so.strip(), last) == ("so: no egress", "2 checks: 1 pass, 1 fail (b)")
 
 
 def test_junit() -> None:
     found = (
-        Checked("a", "A holds", "page", "pass", "x", 0.5),
-        Checked("b", "B holds", "page", "fail", "\x1b<&", 0.25),
-        Checked("c", "C holds", "page", "not applicable", "", 0),
+        CheckResult("a", "A holds", "page", "pass", "x", 0.5),
+        CheckResult("b", "B holds", "page", "fail", "\x1b<&", 0.25),
+        CheckResult("c", "C holds", "page", "not applicable", "", 0),
     )
-    suite = ElementTree.fromstring(junit(Suite("host", "win-1"), found))
+    suite = ElementTree.fromstring(render_junit(Suite("host", "win-1"), found))
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
     assert [[child.tag for child in case] for case in suite] == [[], ["failure"], ["skipped"]]

@@ -11,7 +11,7 @@ from tests.windows.powershell.scripts import WORKFLOW
 from typer.testing import CliRunner
 
 from lab import build
-from transom.cli.verify import verify
+from transom.cli.commands.verify import verify
 
 
 @pytest.mark.lab
@@ -21,9 +21,9 @@ def test_the_workflow_is_one(slip: str, right: bool, tmp_path: Path) -> None:
     made = tmp_path / "windows.yaml"
     made.write_text(text.replace(slip, slip[:-4]) if slip else text)
     schema = ["check-jsonschema", "--builtin-schema", "vendor.github-workflows"]
-    lint = [str(build.program(build.ACTIONLINT)), "-shellcheck=", "-pyflakes="]
+    lint = [str(build.build_program(build.ACTIONLINT)), "-shellcheck=", "-pyflakes="]
     ended = [subprocess.run([*command, made], capture_output=True, text=True, check=False) for command in (schema, lint)]
-    assert all(one.returncode == 0 for one in ended) is right, [one.stdout for one in ended]
+    assert all(item.returncode == 0 for item in ended) is right, [item.stdout for item in ended]
 
 
 def test_the_command_of_the_workflow_is_one() -> None:
@@ -45,7 +45,7 @@ def test_the_tests_of_the_workflow_are_those_of_a_real_host(pytestconfig: pytest
 
 def _words(name: str) -> list[str]:
     """The last command of a step, word by word."""
-    (step,) = (one for one in _steps() if one.get("name") == name)
+    (step,) = (step for step in _steps() if step.get("name") == name)
     return step["run"].replace("\\\n", "").splitlines()[-1].replace('"', "").split()
 
 

@@ -127,18 +127,28 @@ def _python(fetch: Callable[[str], object]) -> Callable[[Sequence[Case], Recorde
     return run
 
 
-def _fetch_requests(url: str) -> None:
-    import requests
-
-    requests.get(url, timeout=5)
-
-
 def _java(cases: Sequence[Case], recorder: Recorder) -> None:
     lines = [
         f"{port} {quote(case['no_proxy'].replace(',', '|'))} {quote(case['url'])}\n"
         for case, port in zip(cases, recorder.ports, strict=True)
     ]
     subprocess.run(["java", PROBES / "Probe.java"], input="".join(lines).encode(), env=_CLEAN, check=True)
+
+
+def _probe(*command: str | Path, http_alone: bool = False, **extra: str) -> Callable[[Sequence[Case], Recorder], None]:
+    """A client that fetches the URLs of its standard input, one after the other."""
+
+    def run(cases: Sequence[Case], recorder: Recorder) -> None:
+        lines = [
+            json.dumps([variables(case, port), case["url"]])
+            for case, port in zip(cases, recorder.ports, strict=True)
+            if not (http_alone and case["url"].startswith("https:"))
+        ]
+        done = subprocess.run(command, input="\n".join(lines).encode(), stdout=subprocess.PIPE, env=_CLEAN | extra, check=True)
+        if done.stdout.split() != [b"done"] * len(lines):
+            raise RuntimeError(f"{command} ended early")
+
+    return run
 
 
 def _node_http(cases: Sequence[Case], recorder: Recorder) -> None:
@@ -202,11 +212,27 @@ def clients(folder: str) -> dict[str, tuple[str, Callable[[Sequence[Case], Recor
         ),
         "go": (go_client(), _each(lambda case: [f"{folder}/probe", case["url"]])),
         "urllib": ("urllib", _python(lambda url: urllib.request.build_opener(secured).open(url, timeout=5))),
-        "requests": ("requests", _python(_fetch_requests)),
         "node-http": ("node24-http", _node_http),
         "node-fetch": ("node24-fetch", _node_fetch),
         "java": ("java-nonproxyhosts", _java),
+        "http-tiny": ("http-tiny", _probe("perl", PROBES / "probe.pl", http_alone=True)),
+        **{name: (name, _probe(sys.executable, PROBES / "probe.py", name, GRPC_VERBOSITY="NONE")) for name in PYTHON_CLIENTS},
     }
+
+
+PYTHON_CLIENTS = (
+    "requests",
+    "httpx",
+    "httpx2",
+    "aiohttp",
+    "httplib2",
+    "websocket-client",
+    "kubernetes-python",
+    "grpc-core",
+)
+"""Those of `probes/probe.py`, by the names of their profiles."""
+HTTP_ALONE = ("http-tiny",)
+"""Clients that are not asked for https: they need a module more for it."""
 
 
 def _record(cases: Sequence[Case], run: Callable[[Sequence[Case], Recorder], None]) -> list[bool]:
@@ -234,13 +260,9 @@ def main(folder: str, names: Iterable[str]) -> None:
     known = clients(folder)
     wanted = {short: known[short] for short in names or known}
     with ThreadPoolExecutor(max_workers=3) as pool:
-        started = {
-            profile: pool.submit(_record, cases, run)
-            for short, (profile, run) in wanted.items()
-            if short not in ("urllib", "requests")
-        }
-        # these two share os.environ, so they run here, one after the other
-        done = {profile: _record(cases, run) for short, (profile, run) in wanted.items() if short in ("urllib", "requests")}
+        started = {profile: pool.submit(_record, cases, run) for short, (profile, run) in wanted.items() if short != "urllib"}
+        # it reads the environment of this process
+        done = {profile: _record(cases, run) for short, (profile, run) in wanted.items() if short == "urllib"}
         done |= {profile: future.result() for profile, future in started.items()}
     json.dump(done, sys.stdout)
 

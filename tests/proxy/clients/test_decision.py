@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.proxy.clients.strategies import related
 
-from transom.proxy.clients import CLIENTS
+from transom.proxy.clients.client_table import CLIENTS
 from transom.proxy.clients.decision import decide
 from transom.proxy.clients.urls import parse_url
 
@@ -15,7 +15,7 @@ DECISIONS = [
     ("go", "10.0.0.0/8", "http://[::ffff:10.1.2.3]/", True, "10.0.0.0/8", "10.1.2.3 is in 10.0.0.0/8"),
     ("go", "x.example", "http://127.5.5.5/", True, None, "127.5.5.5 bypasses without an item"),
     ("go", "x.example", "http://LOCALHOST/", False, None, "no item covers it"),
-    ("go", None, "http://corp.example/", False, None, "there is no list"),
+    ("go", None, "http://corp.example/", False, None, "no list is set"),
     ("urllib", " ", "http://corp.example/", False, None, "no item covers it"),
     ("curl", "*", "http://corp.example/", True, "*", "* covers every host"),
     ("dotnet", "corp.example", "http://a.corp.example/", False, None, "no item covers it"),
@@ -89,11 +89,11 @@ def test_names_that_resolve():
 @pytest.mark.parametrize(
     ("url", "what"),
     [
-        ("corp.example", "is no URL"),
+        ("corp.example", "is not a valid URL"),
         ("ftp://corp.example/", "neither http nor https"),
         ("http://", "no valid host"),
         ("http://[::1/", "no valid host"),
-        ("http://[corp]/", "no IPv6 address"),
+        ("http://[corp]/", "not a valid IPv6 address"),
         ("http://::1/", "no valid host"),
         ("http://a b/", "a character that no host has"),
         ("http://corp.example:99999/", "above 65535"),

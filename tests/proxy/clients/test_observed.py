@@ -1,8 +1,11 @@
 """The profiles predict what was measured, and the page in the docs says how well."""
 
+from collections import Counter
+
 from tests.proxy.clients import corpus, page
 
-from transom.proxy.clients import CLIENTS
+from transom.proxy.clients.aliases import ALIASES, find_client
+from transom.proxy.clients.client_table import CLIENTS
 
 
 def test_predicts_the_measured_cases(record_property):
@@ -22,7 +25,24 @@ def test_predicts_every_client():
 
 
 def test_every_client_was_measured():
-    assert set(corpus.share_by_client(corpus.rows())) == set(CLIENTS)
+    measured = set(corpus.share_by_client(corpus.rows()))
+    assert measured <= {*CLIENTS, *ALIASES}
+    assert measured | {ALIASES[name].row for name in measured if name in ALIASES} >= set(CLIENTS)
+
+
+def test_an_alias_is_no_row_and_has_one():
+    assert set(ALIASES).isdisjoint(CLIENTS)
+    assert {alias.row for alias in ALIASES.values()} <= set(CLIENTS)
+    assert find_client("boto3").passes == CLIENTS["urllib"].passes
+    assert find_client("nobody") is None
+
+
+def test_a_row_says_for_which_versions_it_holds():
+    """Two rows of one program hold for different versions; a row that was measured names the version, others say so."""
+    seen = Counter((row.title, row.versions, row.language) for row in CLIENTS.values())
+    assert [row for row, count in seen.items() if count > 1] == []
+    for row in CLIENTS.values():
+        assert row.measured or "not measured" in row.note or row.family == "Windows lists", row.name
 
 
 def test_every_miss_has_its_cause_in_the_docs():

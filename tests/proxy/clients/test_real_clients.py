@@ -15,5 +15,5 @@ def test_real_clients_agree():
     for case in cases:
         parse_url(case["url"])
     measured = measuring.measure(cases)
-    assert len(measured) == 9
+    assert len(measured) == 17
     assert disagreements(cases, measured) == []

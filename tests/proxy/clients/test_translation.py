@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.proxy.clients.strategies import ITEMS, urls
 
-from transom.proxy.clients import CLIENTS
+from transom.proxy.clients.client_table import CLIENTS
 from transom.proxy.clients.decision import decide
 from transom.proxy.clients.translation import translate
 

@@ -18,7 +18,7 @@ from tests.windows.node_certificates import CLIENT_USAGES, pem
 
 from transom.controllers.operator import Operator
 from transom.kube.reading import TOO_DEEP
-from transom.manifests.roles import roles
+from transom.manifests.roles import iter_roles
 from transom.sources.api_server import load
 from transom.windows.nodes.node_certificates import CLIENT
 from winsim import Simulator
@@ -86,7 +86,7 @@ async def all_goes_on(management: Management, hosts: Cluster, operator: Operator
 async def malformed(management: Management) -> set[str]:
     """What the events of Transom's own namespace say of objects that do not fit."""
     events = await management.client.list_objects(WHOLE_EVENTS, management.namespace)
-    return {one.value["message"] for one in events.items if one.value["reason"] == "ObjectMalformed"}
+    return {item.value["message"] for item in events.items if item.value["reason"] == "ObjectMalformed"}
 
 
 def wanted(management: Management, *moments: str) -> set[str]:
@@ -94,7 +94,7 @@ def wanted(management: Management, *moments: str) -> set[str]:
 
 
 async def test_clusters_pods_hosts_and_certificates_go_on(management: Management, hosts: Cluster) -> None:
-    await asyncio.to_thread(management.control_plane.apply, list(roles(management.namespace, ("certificates",))))
+    await asyncio.to_thread(management.control_plane.apply, list(iter_roles(management.namespace, ("certificates",))))
     await labelled(management)
     await post_all(management, "before")
     async with management.operator(controllers=None) as operator:
@@ -108,14 +108,14 @@ async def test_clusters_pods_hosts_and_certificates_go_on(management: Management
             return wanted(management, "before") < said
 
         await until(all_named)
-        found = {f"{kind} {one.metadata.metadata.name}" for kind, one in operator.informers.malformed()}
+        found = {f"{kind} {item.metadata.metadata.name}" for kind, item in operator.informers.iter_malformed()}
         assert {f"{kind} deep-{moment}-{name}" for kind, name in NAMED.items() for moment in ("before", "later")} <= found
 
 
 async def test_a_process_names_them_and_stays_within_its_memory(management: Management) -> None:
     await post_all(management, "before")
     await management.settings()
-    async with Program(management, forked=False) as program:
+    async with Program(management) as program:
         await management.cluster("good-before")
         await management.until_data("Secret", "good-before-systemd-proxy", "shell", "HTTP_PROXY")
         await post_all(management, "later")
@@ -131,11 +131,13 @@ async def test_a_process_names_them_and_stays_within_its_memory(management: Mana
         log = program.log()
     for kind, name in NAMED.items():
         for moment in ("before", "later"):
-            line = next(line for line in log.splitlines() if f"deep-{moment}-{name}" in line and "does not fit" in line)
+            line = next(line for line in log.splitlines() if f"deep-{moment}-{name}" in line and "object rejected" in line)
             assert kind in line
             assert TOO_DEEP in line
             assert management.org in line
     assert "Traceback" not in log
     # and commands that read a cluster once
     objects = await load(management.client, management.namespace)
-    assert {f"deep-{moment}-cluster" for moment in ("before", "later")} <= {one.metadata.name for one in objects.clusters}
+    assert {f"deep-{moment}-cluster" for moment in ("before", "later")} <= {
+        cluster.metadata.name for cluster in objects.clusters
+    }

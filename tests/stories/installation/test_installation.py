@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from lab.control_plane import ControlPlane
 from lab.machine import Machine
-from tests.support.forked import Forked
 from tests.support.operator.bundles import ROOT_1, ROOT_2, SHA1_1, SHA1_2
 from tests.support.operator.installation import SERVICE, Installation, environment, followed, roots
 from tests.support.operator.programs import Program
+from tests.support.process import start
 from tests.support.waiting import PATIENCE
 
 from lab import openshift, wine
@@ -55,11 +55,11 @@ async def test_installed_by_its_manifests(installed: Installation, machine: Mach
         row = await installed.until_row(proxyapplied="True", trustapplied="True", ready="True")
         assert row["ADDRESS"] == machine.place.address
         assert f"HTTPS_PROXY={PROXY}" in environment(machine)
-        assert machine.starts(SERVICE)[-1].variable("HTTPS_PROXY") == PROXY
+        assert machine.list_starts(SERVICE)[-1].get_variable("HTTPS_PROXY") == PROXY
 
         await installed.proxy(httpProxy=OTHER, httpsProxy=OTHER, **ca)
         await followed(lambda: f"HTTPS_PROXY={OTHER}" in environment(machine))
-        await followed(lambda: machine.starts(SERVICE)[-1].variable("HTTPS_PROXY") == OTHER)
+        await followed(lambda: machine.list_starts(SERVICE)[-1].get_variable("HTTPS_PROXY") == OTHER)
         await installed.bundle(ROOT_2)
         await followed(lambda: trusts(machine, SHA1_2, SHA1_1))
 
@@ -68,7 +68,7 @@ async def test_installed_by_its_manifests(installed: Installation, machine: Mach
 
         await installed.proxy()
         await followed(lambda: not environment(machine) and SHA1_2 not in roots(machine))
-        await followed(lambda: machine.starts(SERVICE)[-1].variable("HTTPS_PROXY") is None)
+        await followed(lambda: machine.list_starts(SERVICE)[-1].get_variable("HTTPS_PROXY") is None)
         await followed(lambda: machine.export(r"HKLM\SOFTWARE\Transom") == "")
         await told(installed)
         assert (await program.get("/readyz"))[0] == 200
@@ -155,10 +155,10 @@ async def story_on_openshift(installed: Installation, machine: Machine) -> None:
         assert await program.terminate() == 0
     assert "forbidden" not in program.log()
     mine = f"system:serviceaccount:{installed.namespace}:transom"
-    asked = [one for one in installed.control_plane.audit() if one["user"]["username"] == mine]
-    groups = [one for one in asked if (one.get("objectRef") or {}).get("apiGroup") == "config.openshift.io"]
+    asked = [item for item in installed.control_plane.read_audit() if item["user"]["username"] == mine]
+    groups = [item for item in asked if (item.get("objectRef") or {}).get("apiGroup") == "config.openshift.io"]
     assert groups
-    assert {one["verb"] for one in groups} <= {"list", "watch"}
+    assert {group["verb"] for group in groups} <= {"list", "watch"}
 
 
 async def openshift_proxy(installed: Installation, url: str, ca: str = "corp-ca") -> None:
@@ -183,8 +183,8 @@ async def test_apply_by_hand_beside_the_operator(installed: Installation, machin
         await installed.instance(machine)
         await installed.until_row(proxyapplied="True")
         await settled(program)
-        starts = len(machine.starts(SERVICE))
-        frozen = [pid for pid in wine.processes(machine.prefix) if SERVICE in command_line(pid)]
+        starts = len(machine.list_starts(SERVICE))
+        frozen = [pid for pid in wine.list_processes(machine.prefix) if SERVICE in command_line(pid)]
         assert frozen
         for pid in frozen:
             os.kill(pid, signal.SIGSTOP)
@@ -197,13 +197,13 @@ async def test_apply_by_hand_beside_the_operator(installed: Installation, machin
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
         assert code == 1, said
-        assert "held by transom-operator@" in said
-        await followed(lambda: machine.starts(SERVICE)[-1].variable("HTTPS_PROXY") == OTHER)
+        assert "locked by transom-operator@" in said
+        await followed(lambda: machine.list_starts(SERVICE)[-1].get_variable("HTTPS_PROXY") == OTHER)
         await settled(program)
         code, said = await apply(installed)
         assert code == 0, said
         assert "1 unchanged" in said
-        assert len(machine.starts(SERVICE)) == starts + 1
+        assert len(machine.list_starts(SERVICE)) == starts + 1
 
 
 def command_line(pid: int) -> str:
@@ -216,6 +216,6 @@ async def apply(installed: Installation) -> tuple[int, str]:
     """`transom apply` as a process: exit code, and all that it said."""
     plane = installed.control_plane
     environment_ = {"PATH": os.defpath, "HOME": str(plane.directory), "KUBECONFIG": str(plane.kubeconfig), "COLUMNS": "200"}
-    done = Forked("apply", "--context", "lab", "--namespace", installed.namespace, environment=environment_)
-    said, errors = await done.communicate()
-    return done.returncode or 0, (said + errors).decode()
+    process = await start("apply", "--context", "lab", "--namespace", installed.namespace, environment=environment_)
+    output, errors = await process.communicate()
+    return process.returncode or 0, (output + errors).decode()

@@ -20,15 +20,15 @@ from tests.support.workers.hosts import everything_of
 from tests.support.workers.payloads import write
 
 from lab import cluster_api
-from transom.kube import NotFound
-from transom.kube.objects import Whole
+from transom.kube.errors import NotFound
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
-from transom.manifests.definitions import definitions
+from transom.manifests.definitions import build_crds
 from transom.windows.host.queries import LEDGER
 from winsim import Host, Simulator
 
 pytestmark = pytest.mark.lab
-GIVEN_BACK, LEFT = "hosts as they were before Transom", "Hosts as they are"
+GIVEN_BACK, LEFT = "Restore the hosts", "Keep the hosts unchanged"
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def with_cluster_api(own_plane: ControlPlane) -> None:
 @pytest.fixture
 async def installed(own_plane: ControlPlane, simulator: Simulator) -> AsyncIterator[Cluster]:
     """On an API server whose definitions go with Transom."""
-    own_plane.define(definitions())
+    own_plane.define(build_crds())
     async with admin(own_plane) as client:
         made = Cluster(own_plane, client, simulator)
         await made.prepare()
@@ -64,8 +64,8 @@ async def hosts(cluster: Cluster) -> list[Host]:
 
 def printed(title: str) -> str:
     """The lines of the page below a title."""
-    page = (ROOT / "docs" / "operator.md").read_text("utf-8")
-    found = re.search(rf"\*\*{title}\*\*.*?```\n(.*?)```", page, re.DOTALL)
+    page = (ROOT / "docs" / "uninstall.md").read_text("utf-8")
+    found = re.search(rf"### {title}\n.*?```\n(.*?)```", page, re.DOTALL)
     assert found is not None
     return found[1]
 
@@ -126,7 +126,7 @@ async def test_each_way(installed: Cluster, title: str, by: str) -> None:
         assert [len(host.starts("kubelet")) for host in found] == before
         assert all(f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet") for host in found)
     else:
-        assert [host.registry.key(LEDGER) for host in found] == [None, None], said
+        assert [host.registry.find_key(LEDGER) for host in found] == [None, None], said
 
 
 async def test_finalizers_are_taken_off_where_no_operator_works(installed: Cluster) -> None:
@@ -136,11 +136,11 @@ async def test_finalizers_are_taken_off_where_no_operator_works(installed: Clust
         await installed.wait_ready()
     before = [everything_of(host) for host in found]
     deletions = (("windowsinstances", "--all", "-n", installed.namespace), ("egressproxies", "--all"))
-    for what in deletions:
-        code, said = await carried_out(installed, "kubectl", "delete", *what, "--wait=false")
+    for deletion in deletions:
+        code, said = await carried_out(installed, "kubectl", "delete", *deletion, "--wait=false")
         assert code == 0, said
-    page = (ROOT / "docs" / "operator.md").read_text("utf-8")
-    (lines,) = re.findall(r"touched by taking them off:\n\n<!-- run by: [^\n]+ -->\n```\n(.*?)```", page, re.DOTALL)
+    page = (ROOT / "docs" / "uninstall.md").read_text("utf-8").partition("## If a deletion does not end")[2]
+    (lines,) = re.findall(r"```\n(.*?)```", page, re.DOTALL)
     command = lines.replace("transom-system", installed.namespace)
     code, said = await carried_out(installed, "bash", "-euo", "pipefail", "-c", command)
     assert code == 0, said
@@ -154,8 +154,8 @@ async def made_for_clusters(cluster: Cluster) -> set[tuple[str | None, str]]:
     found = set()
     for kind in (SECRETS, CONFIG_MAPS):
         listed = await cluster.client.list_objects(kind, labels="app.kubernetes.io/managed-by=transom")
-        found |= {(one.metadata.namespace, one.metadata.name) for one in listed.items}
-    return {one for one in found if one[0] == f"org-of-{cluster.namespace}"}
+        found |= {(item.metadata.namespace, item.metadata.name) for item in listed.items}
+    return {item for item in found if item[0] == f"org-of-{cluster.namespace}"}
 
 
 @pytest.mark.usefixtures("with_cluster_api")
@@ -166,7 +166,7 @@ async def test_a_node_and_a_workload_cluster(installed: Cluster, tmp_path: Path,
     org = f"org-of-{installed.namespace}"
     await installed.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": org}})
     workload = manifests.cluster("prod", org, "v1beta2")
-    path = CLUSTERS.path(org, "prod")
+    path = CLUSTERS.build_path(org, "prod")
     query = {"fieldManager": "kubectl", "force": "true"}
     value = workload | {"apiVersion": CLUSTERS.api_version}
     await installed.client.request("PATCH", path, query, value, content_type="application/apply-patch+yaml")
@@ -187,7 +187,7 @@ async def test_a_node_and_a_workload_cluster(installed: Cluster, tmp_path: Path,
         code, said = await carried_out(installed, *command)
         assert code == 0, said
         await nothing_left(installed)
-    nodes = {one.metadata.name for one in (await installed.client.list_objects(NODES)).items}
+    nodes = {item.metadata.name for item in (await installed.client.list_objects(NODES)).items}
     if title == LEFT:
         assert everything_of(host) == running
         assert f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet")
@@ -206,7 +206,7 @@ async def test_without_an_operator_nothing_is_done(installed: Cluster) -> None:
         await installed.wait_ready()
     code, said = await carried_out(installed, "transom", "uninstall", "--context", "lab", "-n", installed.namespace)
     assert code == 1
-    assert "nobody would give the hosts back, and nothing was done" in said
+    assert "the hosts cannot be restored, and nothing was changed" in said
     assert (await installed.client.get(EGRESS_PROXIES, "cluster")).metadata.deletion_timestamp is None
     assert all(f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet") for host in found)
     await installed.leave()
@@ -216,7 +216,9 @@ async def test_an_installation_in_another_namespace_is_left(installed: Cluster) 
     """Its definitions and roles are the whole cluster's."""
     rights = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "transom"}
     bound = {"kind": "ServiceAccount", "name": "transom", "namespace": "egress-system"}
-    bindings = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False, Whole)
+    bindings = Resource(
+        "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False, UnstructuredObject
+    )
     head = {"apiVersion": bindings.api_version, "kind": bindings.kind, "metadata": {"name": "transom"}}
     await installed.client.create(bindings, head | {"roleRef": rights, "subjects": [bound]})
     try:

@@ -25,7 +25,7 @@ from tests.support.workers.payloads import write
 
 from lab import releases
 from transom.kube.resources import EGRESS_PROXIES, WINDOWS_INSTANCES
-from transom.manifests.definitions import definitions
+from transom.manifests.definitions import build_crds
 from winsim import Host, Simulator
 
 pytestmark = pytest.mark.lab
@@ -38,16 +38,16 @@ PASSES = re.compile(r'transom_host_pass_duration_seconds_count\{result="(\w+)"\}
 
 @pytest.fixture
 async def installed(control_plane: ControlPlane, simulator: Simulator, tmp_path: Path) -> AsyncIterator[Installed]:
-    found = control_plane.revision()
+    found = control_plane.read_revision()
     async with admin(control_plane) as client:
         yield Installed(control_plane, Cluster(control_plane, client, simulator), tmp_path)
-    control_plane.put_back(found)
-    control_plane.define(definitions())
+    control_plane.restore(found)
+    control_plane.define(build_crds())
 
 
 async def test_not_one_write_to_a_host_from_the_version_alone(installed: Installed, tmp_path: Path) -> None:
     """There and back, with the release's admission server beside the newer operator, and an edit of the settings in between."""
-    release, newer = await asyncio.to_thread(releases.released), await asyncio.to_thread(releases.this)
+    release, newer = await asyncio.to_thread(releases.build_latest), await asyncio.to_thread(releases.build_current)
     assert release.run("--version") != newer.run("--version")
     cluster, payload = installed.cluster, str(write(tmp_path / "payload"))
     kubelets = Kubelets(cluster)
@@ -68,17 +68,17 @@ async def test_not_one_write_to_a_host_from_the_version_alone(installed: Install
                 # a ledger that the release does not understand is refused in words
                 if done != {"unchanged"}:
                     assert done == {"failed"}
-                    told = [json.dumps(one["status"]) for one in await objects_of(cluster) if one["kind"] != "EgressProxy"]
+                    told = [json.dumps(item["status"]) for item in await objects_of(cluster) if item["kind"] != "EgressProxy"]
                     assert all("update Transom" in status for status in told)
 
 
 async def applied(installed: Installed, wheel: Wheel) -> None:
     """What `transom manifests` of a wheel prints; what there is of objects keeps all of its fields."""
     text = await asyncio.to_thread(wheel.run, "manifests", "--image", f"registry.example/transom:{wheel.version}")
-    objects = [one for one in yaml.load_all(text, yaml.CSafeLoader) if one]
-    defined = [one for one in objects if one["kind"] == "CustomResourceDefinition"]
+    objects = [item for item in yaml.load_all(text, yaml.CSafeLoader) if item]
+    defined = [obj for obj in objects if obj["kind"] == "CustomResourceDefinition"]
     await asyncio.to_thread(installed.plane.define, defined)
-    await asyncio.to_thread(installed.plane.apply, [one for one in objects if one not in defined])
+    await asyncio.to_thread(installed.plane.apply, [obj for obj in objects if obj not in defined])
 
 
 async def settings(cluster: Cluster, proxy: str) -> None:
@@ -121,14 +121,14 @@ async def quiet(cluster: Cluster) -> None:
 def written(host: Host) -> tuple[set[str], set[str], int]:
     """Files, registry, and how often anything was changed. The script that asks is there anew where other things are asked."""
     files, values = everything_of(host)
-    return {one for one in files if not one.startswith(ASKS)}, values, changes(host)
+    return {file for file in files if not file.startswith(ASKS)}, values, changes(host)
 
 
 async def objects_of(cluster: Cluster) -> list[dict[str, Any]]:
     """Settings and instances: what people wrote, what Transom marked, what it says of them, but for times and words."""
     instances = (await cluster.client.list_objects(WINDOWS_INSTANCES, OWN)).items
     held = [*instances, await cluster.client.get(EGRESS_PROXIES, "cluster")]
-    found = [{name: one.value[name] for name in ("kind", "spec", "status")} for one in held]
+    found = [{name: item.value[name] for name in ("kind", "spec", "status")} for item in held]
     for one, whole in zip(found, held, strict=True):
         for name in ("lastChecked", "changes"):
             one["status"].pop(name, None)

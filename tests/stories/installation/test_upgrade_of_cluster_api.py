@@ -13,8 +13,8 @@ from tests.support.management.management import Management
 from tests.support.operator.clusters import admin
 
 from lab import cluster_api
-from transom.capi.machine_files import DROP_INS
-from transom.manifests.definitions import definitions
+from transom.capi.bootstrap.machine_files import DROP_INS
+from transom.manifests.definitions import build_crds
 
 pytestmark = pytest.mark.lab
 GROUPS = {"kubeadmconfigtemplates": "bootstrap.cluster.x-k8s.io", "machinedeployments": "cluster.x-k8s.io"}
@@ -23,7 +23,7 @@ GROUPS = {"kubeadmconfigtemplates": "bootstrap.cluster.x-k8s.io", "machinedeploy
 @pytest.fixture
 def old_plane() -> Iterator[ControlPlane]:
     """A management cluster before the upgrade."""
-    with ControlPlane(definitions=(*cluster_api.definitions(("v1beta1",)), *definitions(), DEFINITION)) as running:
+    with ControlPlane(definitions=(*cluster_api.read_definitions(("v1beta1",)), *build_crds(), DEFINITION)) as running:
         yield running
 
 

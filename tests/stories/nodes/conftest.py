@@ -32,7 +32,7 @@ def network() -> Iterator[Network]:
 @pytest.fixture(scope="session")
 def payload_directory() -> PayloadDirectory:
     """kubelet.exe, containerd.exe and kube-proxy.exe."""
-    return PayloadDirectory.open(payload.directory())
+    return PayloadDirectory.open(payload.build_directory())
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +57,7 @@ def registry(egress: Egress) -> Registry:
 @pytest.fixture(scope="session")
 def image(registry: Registry) -> str:
     """The operator's image in the registry, by digest."""
-    return registry.push(operator_image.layout(), "transom")
+    return registry.push(operator_image.build_layout(), "transom")
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +72,7 @@ def bare_machine(network: Network) -> Iterator[Callable[[str], Machine]]:
     with ExitStack() as stack:
 
         def make(name: str) -> Machine:
-            machine = stack.enter_context(Machine(name.lower(), place=network.place(name), bare=True))
+            machine = stack.enter_context(Machine(name.lower(), place=network.add_place(name), bare=True))
             machine.boot()
             (machine.drive / "lab" / "powershell.out").write_text(f"{SOURCE_VIP}\r\n")
             return machine
@@ -104,7 +104,7 @@ def variables(control_plane: ControlPlane, egress: Egress) -> dict[str, str]:
         "CLUSTER_DOMAIN": "cluster.local",
         "CLUSTER_CIDR": "10.244.0.0/16",
         "NODE_LABELS": "node.openshift.io/os_id=Windows",
-        "PAUSE_IMAGE": egress.image("none"),
+        "PAUSE_IMAGE": egress.format_image("none"),
     }
 
 

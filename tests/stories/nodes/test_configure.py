@@ -13,7 +13,8 @@ from tests.support.cuts import Cuts
 from tests.support.waiting import until
 from tests.support.workers.hosts import JOINING, SERVICES, VIP, BareHost, OnWine, Simulated
 
-from transom.apply.target import Target, one_pass
+from transom.apply.host_pass import HostPass
+from transom.apply.target import Target
 from transom.hosts.errors import (
     ConnectionLost,
     DirectoryNotOurs,
@@ -27,14 +28,15 @@ from transom.hosts.errors import (
     ServiceDied,
 )
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassResult, PassSettings, removal
 from transom.hosts.passes import configure as configuring
-from transom.hosts.passes.configure import Configured, Worker
-from transom.hosts.passes.removal import Removed
-from transom.hosts.scripts import Patience
+from transom.hosts.passes import removal
+from transom.hosts.passes.base_pass import PassResult, PassSettings
+from transom.hosts.passes.configure import ConfigureResult, Worker
+from transom.hosts.passes.removal import RemovalResult
+from transom.hosts.scripts.host_scripts import Patience
 from transom.hosts.scripts.template import BASE
-from transom.hosts.ssh import Timeouts
 from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys
+from transom.hosts.ssh.ssh_client import Timeouts
 from transom.hosts.steps.delivery import DeliveryProgress
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.finding import Place as FindingPlace
@@ -42,22 +44,24 @@ from transom.proxy.objects import Meta, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows import ledger
+from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import LEDGER
 from transom.windows.host.queries import SERVICES as SERVICE_KEYS
-from transom.windows.nodes import WindowsInstance, WindowsInstanceSpec
-from transom.windows.nodes.fetch import Fetched
+from transom.windows.nodes.fetch import FetchAttempt
+from transom.windows.nodes.windows_instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.parts.files import FilePlace
 from transom.windows.payload.worker import Artifact, Facts, Waiting
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import sz
+from transom.windows.registry.values import build_sz
 from winsim import Fault, Host, Simulator
+from winsim.computer import Invocation
 
 URL = "http://alice:hunter2%25%5E@proxy.x:3128"
 EGRESS = Egress(Secret(URL), Secret(URL), ".svc")
 TOKEN = "abcdef.hunter2"
 NODE = {"metadata": {"annotations": {"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.1.0/24"}}}
 PROVIDED = {"bootstrap-kubeconfig": Secret(f"token: {TOKEN}")}
-WAITING = Waiting("kube-proxy", "SUBNET", "there is no Node yet")
+WAITING = Waiting("kube-proxy", "SUBNET", "the Node does not exist yet")
 KUBELET, TOOL = r"C:\k\kubelet.exe", r"C:\k\tool.exe"
 
 
@@ -95,15 +99,15 @@ class Operator:
         self.settings = PassSettings(Owner("transom", "test", 1), timeouts=Timeouts(progress=progress), patience=patience)
         self.reports: list[DeliveryProgress] = []
 
-    async def configure(self, **options: bool) -> Configured:
+    async def configure(self, **options: bool) -> ConfigureResult:
         keys = KnownHostsFile(self.path / "known_hosts")
         worker = Worker(self.payload, self.facts, self.egress, fetch_anyway=self.fetch_anyway)
         return await configuring.configure(self.host.access, keys, self.settings, worker, report=self.reports.append, **options)
 
-    async def remove(self) -> Removed:
+    async def remove(self) -> RemovalResult:
         return await removal.remove(self.host.access, KnownHostsFile(self.path / "known_hosts"), self.settings)
 
-    async def reached(self) -> Configured:
+    async def reached(self) -> ConfigureResult:
         """A pass that has to succeed, and one after it that finds nothing to do."""
         result = await self.configure()
         assert result.error is None
@@ -174,7 +178,7 @@ async def test_from_a_bare_host_to_services_that_run_and_to_the_next_version(hos
     await operator.reached()
     assert not [name for name in host.names(r"C:\k") if "transom-old" in name]
     if isinstance(host, OnWine):
-        _called_rightly(host.machine.calls())
+        _called_rightly(host.machine.read_calls())
         # each time one after the other: the network of hybrid-overlay-node is there before kube-proxy asks for its address
         for number in (0, -1):
             times = [datetime.fromisoformat(host.starts(name)[number].time) for name in SERVICES]
@@ -197,7 +201,7 @@ async def _given_back(operator: Operator, before: tuple[set[str], set[str]]) -> 
     assert (sorted(values - before[1]), sorted(before[1] - values)) == ([], [])
     assert (await operator.remove()).result == "unchanged"
     if isinstance(host, OnWine):
-        calls = "\n".join(host.machine.calls())
+        calls = "\n".join(host.machine.read_calls())
         for name in ("Overlay", "External"):
             assert f"Get-HnsNetwork | Where-Object {{ $_.Name -eq '{name}' }} | Remove-HnsNetwork" in calls
         assert r"Where-Object { $_.Path -like 'C:\k\logs\*' } | Stop-Process -Force" in calls
@@ -310,7 +314,7 @@ async def _put_back(operator: Operator) -> None:
     result = await operator.configure()
     assert isinstance(result.error, PutBack), result.error
     assert (result.error.services, result.error.version, result.error.former) == (("kubelet",), "2.0.0", "1.0.0")
-    assert str(result.error).endswith(": payload 1.0.0 was put back, and its services run")
+    assert str(result.error).endswith(": payload 1.0.0 was restored, and its services run")
     assert host.running() == set(SERVICES)
     assert ({path: host.content(path) for path in before}, host.names(r"C:\k")) == (before, listed)
     last = host.environments("containerd")[-1]
@@ -319,7 +323,7 @@ async def _put_back(operator: Operator) -> None:
     assert ledger.read(result.after.registry).installed == ledger.read(state.registry).installed
     for name in SERVICES:
         key = rf"{SERVICE_KEYS}\{name}"
-        assert result.after.registry.key(key) == state.registry.key(key), name
+        assert result.after.registry.find_key(key) == state.registry.find_key(key), name
     operator.payload = host.payload(path, "1.0.0")
     withdrawn = await operator.reached()
     assert (withdrawn.sent, withdrawn.restarted) == (0, ())
@@ -332,7 +336,7 @@ async def test_what_somebody_changed_is_put_right(simulated: Simulated, tmp_path
     simulated.put(r"C:\k\kubelet.yaml", b"nodeIP: elsewhere")
     result = await operator.reached()
     assert [(s.target, s.reason) for s in result.plan.steps if s.kind == "file"] == [
-        (r"C:\k\kubelet.yaml", "drift: somebody else changed it")
+        (r"C:\k\kubelet.yaml", "drift: changed after Transom sent it")
     ]
     assert len(simulated.environments("kubelet")) == 2 and len(simulated.environments("containerd")) == 1
 
@@ -442,7 +446,7 @@ async def upgraded(path: Path, simulator: Simulator) -> Operator:
     return operator
 
 
-async def _settled(operator: Operator) -> Configured:
+async def _settled(operator: Operator) -> ConfigureResult:
     """A pass that succeeds: what a cut one began may still be going on, and holds the host."""
     for _ in range(100):
         result = await operator.configure()
@@ -522,7 +526,9 @@ async def test_nobody_connected_the_upgrade_is_finished(tmp_path: Path) -> None:
         operator = await upgraded(tmp_path, simulator)
         assert isinstance(operator.host, Simulated)
         host = operator.host.host
-        host.faults.arm(Fault(await _script_of(operator, tmp_path, simulator), "during", "cut", 'sc.exe stop "kube-proxy"'))
+        host.faults.schedule_fault(
+            Fault(await _script_of(operator, tmp_path, simulator), "during", "cut", 'sc.exe stop "kube-proxy"')
+        )
         result = await operator.configure()
         assert isinstance(result.error, ConnectionLost) and host.faults.ordered is None
         await until(lambda: host.files.find(r"C:\Windows\Transom\lock") is None)
@@ -622,7 +628,7 @@ class TestFaults:
 
     async def test_a_directory_of_somebody_else(self, simulated: Simulated, tmp_path: Path) -> None:
         simulated.host.files.make_directories(r"C:\k")
-        simulated.host.files.directory(r"C:\k").owner = "S-1-5-21-1-2-3-1001"
+        simulated.host.files.get_directory(r"C:\k").owner = "S-1-5-21-1-2-3-1001"
         result = await Operator(simulated, tmp_path).configure()
         assert isinstance(result.error, DirectoryNotOurs) and r"C:\k" in str(result.error)
         assert simulated.running() == set()
@@ -639,8 +645,8 @@ class TestFaults:
         assert result.reboot == "the feature Containers was installed and the host got its node's name"
         assert simulated.running() == set() and simulated.content(KUBELET) is None
         pending = await operator.configure()
-        assert (pending.reboot, pending.result) == ("Windows has to boot to complete its preparation", "unchanged")
-        await configuring.reboot(simulated.access, KnownHostsFile(tmp_path / "known_hosts"), operator.settings)
+        assert (pending.reboot, pending.result) == ("Windows requires a reboot to complete its preparation", "unchanged")
+        await configuring.request_reboot(simulated.access, KnownHostsFile(tmp_path / "known_hosts"), operator.settings)
         assert host.booting is not None
         await host.booting
         result = await operator.reached()
@@ -652,13 +658,17 @@ class TestFaults:
         operator = Operator(simulated, tmp_path)
         await operator.configure()
 
-        def down() -> None:
-            if host.booting is not None and host.traffic.requests[-1].startswith("remove "):
+        cuts: list[str] = []
+
+        def cut_power() -> None:
+            request = host.traffic.requests[-1]
+            if host.booting is not None and request.startswith("remove "):
+                cuts.append(request)
                 host.cut_power()
 
-        host.interlopers.add(down)
-        await configuring.reboot(simulated.access, KnownHostsFile(tmp_path / "known_hosts"), operator.settings)
-        assert host.booting is not None and not host.up
+        host.interlopers.add(cut_power)
+        await configuring.request_reboot(simulated.access, KnownHostsFile(tmp_path / "known_hosts"), operator.settings)
+        assert host.booting is not None and cuts
         host.interlopers.clear()
         await host.booting
         await operator.reached()
@@ -684,16 +694,16 @@ class TestFaults:
     async def test_a_dry_run_writes_nothing(self, simulated: Simulated, tmp_path: Path) -> None:
         result = await Operator(simulated, tmp_path).configure(dry_run=True)
         assert result.plan and result.sent == 0
-        assert simulated.host.registry.key(LEDGER) is None and not simulated.host.services.names()
+        assert simulated.host.registry.find_key(LEDGER) is None and not simulated.host.services.list_names()
 
     async def test_an_adopted_service_is_never_ours(self, simulated: Simulated, tmp_path: Path) -> None:
         host = simulated.host
         host.add_service("containerd")
         await host.services.start("containerd")
-        before = host.registry.value(rf"{SERVICE_KEYS}\containerd", "ImagePath")
+        before = host.registry.find_value(rf"{SERVICE_KEYS}\containerd", "ImagePath")
         operator = Operator(simulated, tmp_path)
         await operator.reached()
-        key = host.registry.key(rf"{SERVICE_KEYS}\containerd")
+        key = host.registry.find_key(rf"{SERVICE_KEYS}\containerd")
         assert key is not None and key.get("ImagePath") == before and key.get("Description") is None
         assert simulated.content(r"C:\k\containerd.exe") is None, "its files are not sent"
         assert simulated.environments("containerd")[-1]["HTTPS_PROXY"] == URL
@@ -708,13 +718,13 @@ class TestFaults:
             host.add_service(name)
             await host.services.start(name)
         simulated.put(KUBELET, b"MZservice of another operator")
-        keys = {name: host.registry.value(rf"{SERVICE_KEYS}\{name}", "ImagePath") for name in ("containerd", "kubelet")}
+        keys = {name: host.registry.find_value(rf"{SERVICE_KEYS}\{name}", "ImagePath") for name in ("containerd", "kubelet")}
         operator = Operator(simulated, tmp_path)
         good, operator.payload = operator.payload, simulated.payload(tmp_path / "bad", program=b"MZends 23 after 1")
         operator.facts = Facts(provided=PROVIDED, takes=("Kubelet",))
         result = await operator.configure()
         assert isinstance(result.error, PutBack) and "kubelet ended with exit code 23" in str(result.error)
-        assert {name: host.registry.value(rf"{SERVICE_KEYS}\{name}", "ImagePath") for name in keys} == keys
+        assert {name: host.registry.find_value(rf"{SERVICE_KEYS}\{name}", "ImagePath") for name in keys} == keys
         assert simulated.content(KUBELET) == b"MZservice of another operator"
         assert simulated.running() == {"containerd", "kubelet"}
         assert not ledger.read(host.registry).installed.services
@@ -722,10 +732,10 @@ class TestFaults:
         await operator.reached()
         services = ledger.read(host.registry).installed.services
         taken = services["kubelet"].taken
-        assert taken is not None and keys["kubelet"] is not None and taken.command == keys["kubelet"].text()
+        assert taken is not None and keys["kubelet"] is not None and taken.command == keys["kubelet"].decode_text()
         assert services["containerd"].adopted and services["containerd"].taken is None
         assert (await operator.remove()).error is None
-        assert host.services.names() == ("containerd",) and simulated.content(KUBELET) is None
+        assert host.services.list_names() == ("containerd",) and simulated.content(KUBELET) is None
 
     async def test_a_service_of_the_settings_that_the_payload_does_not_know(self, simulated: Simulated, tmp_path: Path) -> None:
         """What people name gets proxy and restarts, is never configured, and comes back; what is not there costs nothing."""
@@ -764,7 +774,7 @@ class TestFaults:
         async def applied(url: str | None) -> PassResult:
             proxy = Secret(url) if url else None
             egress = Egress(proxy, proxy, ".svc" if url else "", api_server_known=True)
-            found = await one_pass(Target(instance, egress, access.keys[0]), NoHostKeys(), operator.settings)
+            found = await HostPass(NoHostKeys(), operator.settings).run(Target(instance, egress, access.keys[0]))
             assert found.error is None
             return found
 
@@ -810,27 +820,94 @@ class TestFaults:
         await operator.reached()
         asked = sum("SOURCE_VIP.ps1" in line for line in simulated.host.processes)
         assert asked == 1
-        simulated.host.powershell = lambda call: call.out("10.9.9.9\r\n") or 0
+        simulated.host.powershell = lambda call: call.write_output("10.9.9.9\r\n") or 0
         await simulated.host.boot()
         await operator.reached()
         image = simulated.host.services.get("kube-proxy").image
         assert "10.9.9.9" in image and VIP not in image
-        assert simulated.host.registry.value(rf"{SERVICE_KEYS}\kube-proxy", "Description") == sz("kube-proxy, made by Transom")
+        assert simulated.host.registry.find_value(rf"{SERVICE_KEYS}\kube-proxy", "Description") == build_sz(
+            "kube-proxy, made by Transom"
+        )
 
     async def test_a_long_name_of_the_host_is_the_node_s(self, simulated: Simulated, tmp_path: Path) -> None:
         name = "Windows-Worker-In-Rack-17"
-        simulated.host.edit([SetValue(rf"{SERVICE_KEYS}\Tcpip\Parameters", "Hostname", sz(name))])
+        simulated.host.edit([SetValue(rf"{SERVICE_KEYS}\Tcpip\Parameters", "Hostname", build_sz(name))])
         assert (await Operator(simulated, tmp_path).reached()).node_name == name.lower()
 
+    async def test_the_routes_to_the_metadata_service_outlive_the_network(self, simulated: Simulated, tmp_path: Path) -> None:
+        """OCPBUGS-15988: a host of windows-instances, whose first boot was not by Transom's user data."""
+        launch = r"C:\Program Files\Amazon\EC2Launch\EC2Launch.exe"
+        simulated.host.files.write(launch, simulated.host.files.read(r"C:\Windows\System32\hostname.exe"))
+        operator = Operator(simulated, tmp_path)
+
+        def asked() -> int:
+            return sum("add-routes --persistent" in line for line in simulated.host.processes)
+
+        await operator.reached()
+        assert asked() == 1
+        operator.joined()
+        await operator.reached()
+        assert asked() == 1
+        assert (await operator.remove()).error is None
+        assert asked() > 1
+
+    async def test_the_metadata_service_is_asked_before_the_facts(self, simulated: Simulated, tmp_path: Path) -> None:
+        """AWS: the Node has the instance's private DNS name, and the next pass does not ask again."""
+        operator, name, states = Operator(simulated, tmp_path), "ip-10-0-1-2.ec2.internal", list[ObservedState]()
+
+        def answer(call: Invocation) -> int:
+            call.write_output(f"{name}\r\n" if "METADATA_NAME" in " ".join(call.arguments) else f"{VIP}\r\n")
+            return 0
+
+        async def know(state: ObservedState) -> Facts:
+            states.append(state)
+            return Facts(provided=PROVIDED, node_name=name)
+
+        simulated.host.powershell = answer
+        domain = SetValue(rf"{SERVICE_KEYS}\Tcpip\Parameters", "Domain", build_sz("corp.example"))
+        simulated.host.edit([domain])
+        keys = KnownHostsFile(tmp_path / "known_hosts")
+        results = [
+            await configuring.configure(
+                simulated.access, keys, operator.settings, Worker(operator.payload, know, EGRESS, name_script=script)
+            )
+            for script in ("node-name-aws.ps1", None)
+        ]
+        assert [(result.error, result.node_name, result.result) for result in results] == [
+            (None, name, "changed"),
+            (None, name, "unchanged"),
+        ]
+        assert [(state.metadata_name, state.dns_domain) for state in states] == [(name, "corp.example"), ("", "corp.example")]
+
+    async def test_a_metadata_service_that_does_not_answer_is_told_to_who_decides(
+        self, simulated: Simulated, tmp_path: Path
+    ) -> None:
+        operator = Operator(simulated, tmp_path)
+
+        def refuse(call: Invocation) -> int:
+            call.write_error("Unable to connect to the remote server\r\n")
+            return 1
+
+        async def know(state: ObservedState) -> Facts:
+            raise HostError(f"[{state.metadata_name}] {state.metadata_complaint}")
+
+        simulated.host.powershell = refuse
+        worker = Worker(operator.payload, know, EGRESS, name_script="node-name-gcp.ps1")
+        result = await configuring.configure(
+            simulated.access, KnownHostsFile(tmp_path / "known_hosts"), operator.settings, worker
+        )
+        assert str(result.error) == "[] Unable to connect to the remote server"
+        assert (result.sent, simulated.running()) == (0, set())
+
     async def test_the_host_fetches_after_a_change_and_where_it_is_asked(self, simulated: Simulated, tmp_path: Path) -> None:
-        simulated.host.fetch = lambda call: call.out("transom-fetched 204 200\r\n") or 0
+        simulated.host.fetch = lambda call: call.write_output("transom-fetched 204 200\r\n") or 0
         operator = Operator(simulated, tmp_path)
         operator.egress = msgspec.structs.replace(EGRESS, readiness_endpoints=("https://probe.x/",))
-        assert (await operator.configure()).fetched == (Fetched(0, 0, 204, 200),)
+        assert (await operator.configure()).fetched == (FetchAttempt(0, 0, 204, 200),)
         assert (await operator.configure()).fetched == ()
         operator.fetch_anyway = True
         again = await operator.configure()
-        assert (again.result, again.fetched) == ("unchanged", (Fetched(0, 0, 204, 200),))
+        assert (again.result, again.fetched) == ("unchanged", (FetchAttempt(0, 0, 204, 200),))
 
     async def test_nothing_unknown_was_asked_of_the_host(self, simulated: Simulated, tmp_path: Path) -> None:
         operator = Operator(simulated, tmp_path)

@@ -12,7 +12,7 @@ from tests.support.operator.upgrades import MARKS, NETWORKS, QUICK, upgraded
 from tests.support.waiting import until
 from tests.support.workers.payloads import TEXT, write
 
-from transom.manifests.definitions import definitions
+from transom.manifests.definitions import build_crds
 from winsim import Simulator
 
 pytestmark = pytest.mark.lab
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.lab
 
 async def test_a_budget_allows_when_another_pod_is_ready(control_plane: ControlPlane, tmp_path: Path) -> None:
     """Two pods, of which two must be there: the drain waits and says for what. A third one elsewhere: it goes on."""
-    await asyncio.to_thread(control_plane.define, definitions())
+    await asyncio.to_thread(control_plane.define, build_crds())
     newer = write(tmp_path / "newer", TEXT.replace("1.36.3-1", "1.36.3-2"), sizes=4000)
     async with Simulator() as simulator, admin(control_plane) as client:
         cluster = Cluster(control_plane, client, simulator)

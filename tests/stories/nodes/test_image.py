@@ -14,16 +14,16 @@ import pytest
 from image import bill, build, python, root
 from lab.operator_image import EPOCH, Images, Pod, Registry
 from packaging.requirements import Requirement
-from tests.support.forked import run
 from tests.support.operator.containers import pod_spec
 from tests.support.operator.installation import Installation
 from tests.support.pages import on_cluster, run_by
+from tests.support.process import run
 from tests.support.workers.payloads import write
 
 from lab import operator_image
 from transom import __version__
 from transom.hosts.steps.payload_directory import PayloadDirectory
-from transom.image_layout import read
+from transom.oci.image_layout import read_image
 
 pytestmark = pytest.mark.lab
 LARGEST = 120_000_000
@@ -51,12 +51,12 @@ def test_it_runs_as_nobody_on_a_root_that_it_cannot_write(image: str, images: Im
     spec = pod_spec("--image", image)
     assert (spec["containers"][0]["image"], "@sha256:" in image) == (image, True)
     running = Pod(spec, images, tmp_path / "pod", {})
-    version = running.command(spec["containers"][0] | {"args": ["--version"], "name": "version"}, {})
-    assert operator_image.run(*version) == f"transom {__version__}\n"
+    version = running.build_command(spec["containers"][0] | {"args": ["--version"], "name": "version"}, {})
+    assert operator_image.run(*version).split()[:2] == ["transom", __version__]
     looks = spec["containers"][0] | {"name": "looks", "command": ["python3.11"], "args": ["-c", LOOKS]}
-    told = json.loads(operator_image.run(*running.command(looks, {})))
+    told = json.loads(operator_image.run(*running.build_command(looks, {})))
     assert told["ids"][:6] == [root.USER] * 6
-    assert {int(one, 16) for one in told["capabilities"]} == {0}
+    assert {int(capability, 16) for capability in told["capabilities"]} == {0}
     assert told["authorities"] > 100
     refused = {path for path, error in told["writes"].items() if error}
     assert refused == {"/", "/usr/local/bin", "/home/nonroot"}
@@ -67,20 +67,20 @@ def test_its_size_and_its_bill_of_materials() -> None:
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
 
-    layout = operator_image.layout()
-    assert sum(layer.size for layer in read(layout, python.native()).layers) <= LARGEST
-    made = operator_image.unpacked(layout)
+    layout = operator_image.build_layout()
+    assert sum(layer.size for layer in read_image(layout, python.get_native_architecture()).layers) <= LARGEST
+    made = operator_image.unpack_image(layout)
     text = (made / bill.FILE).read_text("utf-8")
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
-    found = {one["purl"].partition("?")[0] for one in json.loads(text)["components"]}
-    lines = [Requirement(line.rstrip(" \\")) for line in python.requirements().splitlines() if "==" in line]
+    found = {component["purl"].partition("?")[0] for component in json.loads(text)["components"]}
+    lines = [Requirement(line.rstrip(" \\")) for line in python.export_requirements().splitlines() if "==" in line]
     here = {"sys_platform": "linux", "python_version": "3.11", "python_full_version": "3.11.2"}
-    wanted = {f"{one.name}{one.specifier}" for one in lines if one.marker is None or one.marker.evaluate(here)}
-    assert {f"pkg:pypi/{one.replace('==', '@')}" for one in wanted} | {f"pkg:pypi/transom@{__version__}"} == {
-        one for one in found if one.startswith("pkg:pypi/")
+    wanted = {f"{line.name}{line.specifier}" for line in lines if line.marker is None or line.marker.evaluate(here)}
+    assert {f"pkg:pypi/{item.replace('==', '@')}" for item in wanted} | {f"pkg:pypi/transom@{__version__}"} == {
+        item for item in found if item.startswith("pkg:pypi/")
     }
     told = {file.name for file in (made / "var/lib/dpkg/status.d").iterdir()}
-    assert told == {one.removeprefix("pkg:deb/debian/").partition("@")[0] for one in found if one.startswith("pkg:deb/")}
+    assert told == {item.removeprefix("pkg:deb/debian/").partition("@")[0] for item in found if item.startswith("pkg:deb/")}
     assert {"libc6", "libssl3", "python3.11-minimal", "ca-certificates"} < told
 
 
@@ -89,16 +89,16 @@ def test_the_same_bytes_in_another_place_and_on_another_day(tmp_path: Path, monk
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
-        digest = build.write([operator_image.base()], tmp_path / "made", tmp_path / "layout", EPOCH)
+        digest = build.write([operator_image.build_base()], tmp_path / "made", tmp_path / "layout", EPOCH)
     finally:
         os.umask(before)
         monkeypatch.undo()
         time.tzset()
-    index = json.loads((operator_image.layout() / "index.json").read_bytes())
+    index = json.loads((operator_image.build_layout() / "index.json").read_bytes())
     assert index["manifests"][0]["digest"] == digest
     # what `--root` writes for the Containerfile
-    build.merge(operator_image.base(), tmp_path / "made" / python.native(), tmp_path / "root")
-    assert content(tmp_path / "root") == content(operator_image.unpacked(operator_image.layout()))
+    build.merge(operator_image.build_base(), tmp_path / "made" / python.get_native_architecture(), tmp_path / "root")
+    assert content(tmp_path / "root") == content(operator_image.unpack_image(operator_image.build_layout()))
 
 
 def test_an_init_container_copies_a_payload_out_of_its_image(
@@ -106,7 +106,7 @@ def test_an_init_container_copies_a_payload_out_of_its_image(
 ) -> None:
     source, layout = write(tmp_path / "payload"), tmp_path / "layout"
     (source / "notes.txt").write_text("no part of it")
-    made = run("payload", "build", str(source), "--image", str(layout), "--base", str(operator_image.layout()))
+    made = run("payload", "build", str(source), "--image", str(layout), "--base", str(operator_image.build_layout()))
     assert made.returncode == 0, made.stderr
     version = PayloadDirectory.open(source).payload.version
     payload_image = registry.push(layout, "payload")
@@ -128,9 +128,9 @@ async def test_an_installation_from_a_mirror_directory(
     mirror = tmp_path / "mirror"
     mirror.mkdir()
     for name, made in (
-        ("transom", operator_image.layout()),
-        ("payload", operator_image.payload_layout()),
-        ("wheels", operator_image.wheels()),
+        ("transom", operator_image.build_layout()),
+        ("payload", operator_image.build_payload_layout()),
+        ("wheels", operator_image.build_wheels()),
     ):
         (mirror / name).symlink_to(made)
     uv = shutil.which("uv")
@@ -153,10 +153,10 @@ async def test_an_installation_from_a_mirror_directory(
         assert "deployment.apps/transom" in said
         shown = await installed.kubectl("get", "deployment", "transom", "-n", installed.namespace, "-o", "json")
         spec = json.loads(shown)["spec"]["template"]["spec"]
-        (volume,) = (one["image"]["reference"] for one in spec["volumes"] if "image" in one)
+        (volume,) = (volume["image"]["reference"] for volume in spec["volumes"] if "image" in volume)
         for reference in (spec["containers"][0]["image"], volume):
             assert reference.startswith(f"{registry.name}/")
-            assert read(await asyncio.to_thread(images.layout, reference), python.native()).layers
+            assert read_image(await asyncio.to_thread(images.pull_layout, reference), python.get_native_architecture()).layers
     finally:
         await installed.install()
 

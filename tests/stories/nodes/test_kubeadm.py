@@ -23,12 +23,12 @@ from typer.testing import CliRunner
 
 import transom
 from lab import build, cache
-from transom.cli.program import program
-from transom.sources.payload import read_payload
+from transom.cli.program import build_program
+from transom.sources.payload import parse_payload
 
 pytestmark = pytest.mark.lab
 PACKAGE = Path(transom.__file__).parent
-CODE = ("payloads", "sources/payload_build.py", "downloads.py", "windows/payload/lock.py")
+CODE = ("payloads", "sources/payload_build.py", "http/downloads.py", "windows/payload/lock.py")
 CLUSTER = """
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
@@ -42,19 +42,19 @@ def built(target: Path) -> None:
     arguments = ("--kind", "kubeadm", "--cni", "calico", "--kubernetes-version", "v1.36.3")
     shipped("default", *arguments, "--output-dir", str(target))
     programs = {program.name: program.read_bytes() for program in programs_of_a_node()}
-    served = published(read_payload((target / "payload.yaml").read_bytes()), programs)
+    served = published(parse_payload((target / "payload.yaml").read_bytes()), programs)
     with Network(isolated=False) as network, Mirror(HOSTS) as mirror, Egress(network, mirror=mirror) as egress:
         mirror.files |= served
         authority = egress.directory / "trusted.pem"
         authority.write_text(egress.certificate)
         environment = {"HTTPS_PROXY": egress.url, "SSL_CERT_FILE": str(authority), "NO_PROXY": "", "no_proxy": ""}
-        done = CliRunner().invoke(program(), ["payload", "build", str(target)], env=environment)
+        done = CliRunner().invoke(build_program(), ["payload", "build", str(target)], env=environment)
         assert done.exit_code == 0, done.output
         assert mirror.asked and all("://dl.k8s.io/" in url or "://github.com/" in url for url in mirror.asked)
 
 
 def programs_of_a_node() -> list[Path]:
-    return [build.program(program) for program in (*build.CONTAINERD_PROGRAMS[:1], *build.node_programs())]
+    return [build.build_program(program) for program in (*build.CONTAINERD_PROGRAMS[:1], *build.list_node_programs())]
 
 
 def _by_overlay(event: dict[str, Any]) -> bool:
@@ -65,7 +65,7 @@ def _by_overlay(event: dict[str, Any]) -> bool:
 def payload() -> Path:
     """Made once for the programs and the code that it is made by."""
     key = cache.digest([*map(str, programs_of_a_node()), *(PACKAGE / name for name in CODE), Path(__file__)])
-    return cache.entry("kubeadm-payload", key, built)
+    return cache.get_entry("kubeadm-payload", key, built)
 
 
 OVERLAY = r"""
@@ -106,7 +106,7 @@ async def test_from_bare_to_ready(
     """The API server and its clients have CAs of their own, as on OpenShift."""
     assert control_plane.authority_file.read_text() != control_plane.client_authority_file.read_text()
     # what is built is what the lab has
-    kubelet = hashlib.sha256(build.program(build.node_programs()[0]).read_bytes()).hexdigest()
+    kubelet = hashlib.sha256(build.build_program(build.list_node_programs()[0]).read_bytes()).hexdigest()
     assert (payload / "downloads" / kubelet).exists()
     await publish(installed, control_plane.url)
     config = {"metadata": {"name": "kubeadm-config", "namespace": "kube-system"}, "data": {"ClusterConfiguration": CLUSTER}}
@@ -133,12 +133,12 @@ async def test_from_bare_to_ready(
         ready = await node(installed, "worker-k")
         assert "unschedulable" not in ready["spec"]
         assert ready["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.3"
-        assert all(machine.state(name) == "RUNNING" for name in ("containerd", "kubelet", "kube-proxy"))
+        assert all(machine.read_state(name) == "RUNNING" for name in ("containerd", "kubelet", "kube-proxy"))
         # what kube-proxy has to list it may, by cluster.yaml
         as_node = ("--as=system:node:worker-k", "--as-group=system:nodes", "--as-group=system:authenticated")
         may = await installed.kubectl("auth", "can-i", "list", "endpointslices.discovery.k8s.io", *as_node)
         assert may.strip() == "yes"
         assert await installed.kubectl("get", "--raw", "/api/v1/nodes/worker-k/proxy/healthz") == "ok"
         # who trusts the file with the server's CA alone was heard by the API server
-        await followed(lambda: any(map(_by_overlay, control_plane.audit())))
+        await followed(lambda: any(map(_by_overlay, control_plane.read_audit())))
     await installed.kubectl("delete", "configmap", "kubeadm-config", "-n", "kube-system")

@@ -25,13 +25,13 @@ from tests.support.workers.workloads import RECORDED, RECORDER, RUNNER, VERSIONS
 from tests.support.workers.workloads import SERVICES as WITH_PODS
 
 from lab import openshift, operator_image
-from transom.cli.verified import read
-from transom.hosts.ssh import public_hash
+from transom.cli.verified import parse_record
+from transom.hosts.ssh.ssh_client import compute_public_hash
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.proxy.secret import Secret
 from transom.proxy.trust import parse_bundle
-from transom.verification import Waits, new_name, verify
+from transom.verification.cluster_verification import Waits, create_namespace_name, verify
 from transom.verification.objects import AGNHOST_IMAGE, Wanted
 
 pytestmark = pytest.mark.lab
@@ -54,7 +54,7 @@ async def publish(installed: Installation, server: str, **more: str) -> None:
     config = yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "", "cluster": cluster}]})
     variables = {"metadata": {"name": "windows-worker", "namespace": installed.namespace}, "data": more}
     info = {"metadata": {"name": "cluster-info", "namespace": "kube-public"}, "data": {"kubeconfig": config}}
-    await installed.apply(*({"apiVersion": "v1", "kind": "ConfigMap", **one} for one in (info, variables)))
+    await installed.apply(*({"apiVersion": "v1", "kind": "ConfigMap", **item} for item in (info, variables)))
 
 
 async def three(installed: Installation, make: MakeMachine) -> dict[str, Machine]:
@@ -125,9 +125,9 @@ async def draining(installed: Installation, instances: dict[str, Machine], count
         while True:
             listed = (await installed.get(installed.instances))["items"]
             configured = {
-                one["metadata"]["name"]: condition
-                for one in listed
-                for condition in one["status"]["conditions"]
+                item["metadata"]["name"]: condition
+                for item in listed
+                for condition in item["status"]["conditions"]
                 if condition["type"] == "Configured"
             }
             found = [name for name in instances if "disruption budget" in configured[name]["message"]]
@@ -221,7 +221,11 @@ def starts(machine: Machine) -> Starts:
 
 def proxies(machine: Machine) -> list[str | None]:
     """The proxy for HTTPS that the recorder of a machine had, at each of its starts."""
-    return [one.variable("HTTPS_PROXY") for one in machine.recorded_in(machine.path(RECORDED)) if one.event == "start"]
+    return [
+        item.get_variable("HTTPS_PROXY")
+        for item in machine.read_recorded_file(machine.find_path(RECORDED))
+        if item.event == "start"
+    ]
 
 
 def kubelet_starts(machine: Machine) -> int:
@@ -242,7 +246,7 @@ def right(found: dict[str, Any], instance: str, version: str = "1.36.3-1") -> No
     assert marks["transom.dev/instance"] == f"transom-system/{instance}"
     assert marks["transom.dev/state-hash"]
     assert found["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.3"
-    ready = next(one for one in found["status"]["conditions"] if one["type"] == "Ready")
+    ready = next(condition for condition in found["status"]["conditions"] if condition["type"] == "Ready")
     assert (ready["status"], ready["reason"]) == ("True", "KubeletReady")
 
 
@@ -267,7 +271,7 @@ async def moved_to_another_key(installed: Installation, instances: dict[str, Mac
     metadata = {"name": "cloud-private-key", "namespace": installed.namespace}
     await installed.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
     for name, machine in instances.items():
-        await until(installed, name, f"jsonpath={{.status.keyHash}}={public_hash(Secret(path.read_text()))}")
+        await until(installed, name, f"jsonpath={{.status.keyHash}}={compute_public_hash(Secret(path.read_text()))}")
         assert keys_of(machine).read_text().split()[:2] == new.export_public_key().decode().split()[:2]
         assert len(keys_of(machine).read_text().splitlines()) == 1
     assert [log.read_text(errors="replace").count('"Kubelet version"') for log in logs] == starts
@@ -292,8 +296,8 @@ def waiting_pod(name: str, node_name: str, image: str = "registry.corp.example/n
 
 async def pulled(installed: Installation, egress: Egress, name: str) -> None:
     """A pod brings containerd to its first pull: the sandbox image, over the proxy."""
-    await installed.apply(waiting_pod("first", name, egress.image("none")))
-    await followed(lambda: any("/manifests/" in one.url and one.user == "alice" for one in egress.requests()))
+    await installed.apply(waiting_pod("first", name, egress.format_image("none")))
+    await followed(lambda: any("/manifests/" in request.url and request.user == "alice" for request in egress.list_requests()))
     await installed.kubectl("delete", "pod", "first", "--force", "--grace-period=0")
 
 
@@ -330,9 +334,9 @@ async def test_three_hosts_behind_a_proxy(
     image: str,
 ) -> None:
     """The operator runs out of its image, and its payload comes out of another one."""
-    workers = await asyncio.to_thread(egress.registry.push, operator_image.payload_layout(), "payload")
+    workers = await asyncio.to_thread(egress.registry.push, operator_image.build_payload_layout(), "payload")
     contained = ("--image", image, "--payload-image", workers)
-    await publish(installed, f"https://{API_NAME}:{control_plane.port}", PAUSE_IMAGE=egress.image("none"))
+    await publish(installed, f"https://{API_NAME}:{control_plane.port}", PAUSE_IMAGE=egress.format_image("none"))
     await installed.bundle(egress.certificate)
     credentials = {"username": "alice", "password": PASSWORD}
     metadata = {"name": "egress", "namespace": installed.namespace}
@@ -366,7 +370,7 @@ async def test_three_hosts_behind_a_proxy(
         await installed.told("windowsinstance", "by-hand", "Sending", "Changing", "CertificateApproved", "Applied")
         assert "KubeletReady" in await installed.describe("windowsinstance", "by-hand")
         for machine in instances.values():
-            assert all(machine.state(service) == "RUNNING" for service in SERVICES)
+            assert all(machine.read_state(service) == "RUNNING" for service in SERVICES)
             for service in ("containerd", "kubelet"):
                 items = dict(item.split("=", 1) for item in environment(machine, service))
                 assert set(items) >= set(PROXY_NAMES)
@@ -377,7 +381,11 @@ async def test_three_hosts_behind_a_proxy(
             assert logs["containerd"].count('"starting containerd"') == 1
             assert began(logs["containerd"], '"starting containerd"') < began(logs["kubelet"], '"Kubelet version"')
             assert "hunter2" not in "".join(logs.values())
-        tunnels = {one.user for one in egress.requests() if one.method == "CONNECT" and one.url.startswith(API_NAME)}
+        tunnels = {
+            request.user
+            for request in egress.list_requests()
+            if request.method == "CONNECT" and request.url.startswith(API_NAME)
+        }
         assert "alice" in tunnels
         await pulled(installed, egress, "worker-b")
         await moved_to_another_key(installed, instances, tmp_path / "new_key")
@@ -462,11 +470,13 @@ async def verified_as_written_down(installed: Installation) -> None:
     """`transom verify cluster` on real kubelets, with a runtime that starts nothing: so no probe of theirs is ever answered."""
     connection = connect(str(installed.control_plane.kubeconfig))
     try:
-        found = await verify(Client(connection), Wanted(new_name(), AGNHOST_IMAGE, AGNHOST_IMAGE), pace=Waits(starting=25))
+        found = await verify(
+            Client(connection), Wanted(create_namespace_name(), AGNHOST_IMAGE, AGNHOST_IMAGE), pace=Waits(starting=25)
+        )
     finally:
         await connection.close()
-    seen = read((DOCS / "verified-cluster.yaml").read_bytes())["kubelets in Wine"].checks
-    assert {one.id: one.verdict for one in found} == seen, found
+    seen = parse_record((DOCS / "verified-cluster.yaml").read_bytes())["kubelets in Wine"].checks
+    assert {item.id: item.verdict for item in found} == seen, found
 
 
 def image_path(machine: Machine, service: str) -> str:

@@ -12,16 +12,16 @@ from tests.support.workers.publishers import completed
 from tests.support.workers.shipped import FACTS, KUBEADM, PROVIDED, complete, shipped
 
 from transom.hosts.owner import Owner
-from transom.hosts.passes import PassSettings
-from transom.hosts.passes.configure import Configured, Worker, configure
+from transom.hosts.passes.base_pass import PassSettings
+from transom.hosts.passes.configure import ConfigureResult, Worker, configure
 from transom.hosts.passes.removal import remove
-from transom.hosts.scripts import Patience
+from transom.hosts.scripts.host_scripts import Patience
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.payload.worker import Facts
 from winsim import Simulator
-from winsim.processes import Invocation
+from winsim.computer import Invocation
 
 PROXY = Secret("http://alice:hunter2%25@proxy.x:3128")
 NODE = {"metadata": {"annotations": {"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.1.0/24"}}}
@@ -39,11 +39,11 @@ async def test_the_order_of_the_hybrid_overlay(tmp_path: Path) -> None:
             overlay = host.host.services.find("hybrid-overlay-node")
             asked.append(overlay is not None and overlay.state.name == "RUNNING")
             # there is no endpoint before hybrid-overlay-node has made its network
-            return call.out(f"{VIP}\r\n") or 0 if asked[-1] else 0
+            return call.write_output(f"{VIP}\r\n") or 0 if asked[-1] else 0
 
         host.host.powershell = source_vip
 
-        async def configured(facts: Facts) -> Configured:
+        async def configured(facts: Facts) -> ConfigureResult:
             worker = Worker(payload, facts, Egress(PROXY, PROXY, ".svc"))
             settings = PassSettings(Owner("transom", "test"), patience=Patience(stop=60, start=20, steady=2))
             found = await configure(host.access, NoHostKeys(), settings, worker)
@@ -52,7 +52,7 @@ async def test_the_order_of_the_hybrid_overlay(tmp_path: Path) -> None:
 
         common = {"node_ip": "10.0.0.7", "network": "OVNKubernetes", "platform": "AWS", "variables": FACTS}
         first = await configured(Facts(**common, provided=PROVIDED))
-        assert [one.service for one in first.waits] == ["kube-proxy"]
+        assert [wait.service for wait in first.waits] == ["kube-proxy"]
         assert not host.host.files.exists(CNI)
         await configured(Facts(**common, provided=PROVIDED, node=NODE))
         last = await configured(Facts(**common, provided=PROVIDED | {"bootstrap-kubeconfig": None}, node=NODE))
@@ -83,17 +83,17 @@ async def test_a_worker_of_kubeadm(tmp_path: Path, cni: str) -> None:
         host = Simulated(simulator, await simulator.add_host("WIN-B", services={}))
         before = host.everything()
         there: list[bool] = []
-        host.host.powershell = lambda call: call.out(f"{VIP}\r\n") or 0 if there else 0
+        host.host.powershell = lambda call: call.write_output(f"{VIP}\r\n") or 0 if there else 0
         settings = PassSettings(Owner("transom", "test"), patience=Patience(stop=60, start=20, steady=2))
 
-        async def configured(facts: Facts) -> Configured:
+        async def configured(facts: Facts) -> ConfigureResult:
             found = await configure(host.access, NoHostKeys(), settings, Worker(payload, facts))
             assert found.error is None, found.error
             return found
 
         facts = Facts(node_ip="10.0.0.7", variables=KUBEADM, provided=PROVIDED)
         first = await configured(facts)
-        assert [one.service for one in first.waits] == ["kube-proxy"]
+        assert [wait.service for wait in first.waits] == ["kube-proxy"]
         running = [host.host.services.get(name).state.name for name in ("containerd", "kubelet", "windows_exporter")]
         assert running == ["RUNNING"] * 3
         there.append(True)

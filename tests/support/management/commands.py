@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.support.forked import run
 from tests.support.management import manifests
 from tests.support.management.management import Management
+from tests.support.process import run
 
 
 async def transom(management: Management, directory: Path, *arguments: str) -> tuple[int, str, str]:

@@ -9,28 +9,31 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from lab.control_plane import ControlPlane, Moment
+from tests.kube.hostile_kubeconfigs import ANY_NETWORK
 from tests.support.management import manifests
 from tests.support.operator.clusters import QUICK, at_work
 from tests.support.waiting import PATIENCE, until
 
 from transom.controllers.clusters.app_kinds import APPS
 from transom.controllers.operator import Operator, Options
-from transom.kube import NotFound
 from transom.kube.client import Client
-from transom.kube.objects import Whole
+from transom.kube.errors import NotFound
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, SECRETS, Resource
 
-CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", True, Whole)
-TEMPLATES = Resource("bootstrap.cluster.x-k8s.io", "v1beta2", "KubeadmConfigTemplate", "kubeadmconfigtemplates", True, Whole)
-CONTROL_PLANES = Resource(
-    "controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlane", "kubeadmcontrolplanes", True, Whole
+CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", True, UnstructuredObject)
+TEMPLATES = Resource(
+    "bootstrap.cluster.x-k8s.io", "v1beta2", "KubeadmConfigTemplate", "kubeadmconfigtemplates", True, UnstructuredObject
 )
-DEPLOYMENTS = Resource("cluster.x-k8s.io", "v1beta2", "MachineDeployment", "machinedeployments", True, Whole)
-MACHINES = Resource("cluster.x-k8s.io", "v1beta2", "Machine", "machines", True, Whole)
-POOLS = Resource("cluster.x-k8s.io", "v1beta2", "MachinePool", "machinepools", True, Whole)
-CONFIGS = Resource("bootstrap.cluster.x-k8s.io", "v1beta2", "KubeadmConfig", "kubeadmconfigs", True, Whole)
-RELEASES = Resource("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases", True, Whole)
-WHOLE_APPS = Resource(APPS.group, APPS.version, APPS.kind, APPS.plural, True, Whole)
+CONTROL_PLANES = Resource(
+    "controlplane.cluster.x-k8s.io", "v1beta2", "KubeadmControlPlane", "kubeadmcontrolplanes", True, UnstructuredObject
+)
+DEPLOYMENTS = Resource("cluster.x-k8s.io", "v1beta2", "MachineDeployment", "machinedeployments", True, UnstructuredObject)
+MACHINES = Resource("cluster.x-k8s.io", "v1beta2", "Machine", "machines", True, UnstructuredObject)
+POOLS = Resource("cluster.x-k8s.io", "v1beta2", "MachinePool", "machinepools", True, UnstructuredObject)
+CONFIGS = Resource("bootstrap.cluster.x-k8s.io", "v1beta2", "KubeadmConfig", "kubeadmconfigs", True, UnstructuredObject)
+RELEASES = Resource("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases", True, UnstructuredObject)
+WHOLE_APPS = Resource(APPS.group, APPS.version, APPS.kind, APPS.plural, True, UnstructuredObject)
 _NUMBERS = itertools.count(1)
 
 
@@ -51,13 +54,13 @@ class Management:
         """Server-side apply, as somebody else."""
         resource = _RESOURCES[value["kind"]]
         meta = value["metadata"]
-        path = resource.path(meta.get("namespace"), meta["name"])
+        path = resource.build_path(meta.get("namespace"), meta["name"])
         query = {"fieldManager": manager, "force": "true"}
         value = value | {"apiVersion": resource.api_version}
         await self.client.request("PATCH", path, query, value, content_type="application/apply-patch+yaml")
 
     async def merge(self, kind: str, name: str, value: dict[str, Any], namespace: str | None = None) -> None:
-        path = _RESOURCES[kind].path(namespace, name)
+        path = _RESOURCES[kind].build_path(namespace, name)
         await self.client.request("PATCH", path, None, value, content_type="application/merge-patch+json")
 
     async def settings(self, password: str = manifests.PASSWORD, **more: Any) -> None:
@@ -90,12 +93,15 @@ class Management:
         found = set()
         for resource in (CONFIG_MAPS, SECRETS):
             held = await self.client.list_objects(resource, self.org)
-            found |= {(resource.kind, one.metadata.name) for one in held.items}
+            found |= {(resource.kind, item.metadata.name) for item in held.items}
         return found
 
     async def conditions(self, name: str = "cluster") -> dict[str, tuple[str, str, str]]:
         held = (await self.client.get(EGRESS_PROXIES, name)).value.get("status") or {}
-        return {one["type"]: (one["status"], one["reason"], one["message"]) for one in held.get("conditions", ())}
+        return {
+            condition["type"]: (condition["status"], condition["reason"], condition["message"])
+            for condition in held.get("conditions", ())
+        }
 
     async def until(self, check: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         """Wait until an async question is answered by something true; the answer."""
@@ -136,7 +142,7 @@ class Management:
     def writes(self, since: Moment | None = None) -> list[tuple[str, str, str]]:
         """Verb, resource and name of the requests by which Transom changed something in the Clusters' namespace."""
         found = []
-        for entry in self.control_plane.audit(since):
+        for entry in self.control_plane.read_audit(since):
             reference = entry.get("objectRef") or {}
             changed = entry["verb"] in ("create", "patch", "update", "delete") and entry["userAgent"] == "transom"
             if changed and reference.get("namespace") == self.org and "fieldManager=kubectl" not in entry["requestURI"]:
@@ -148,12 +154,13 @@ class Management:
     async def operator(self, client: Client | None = None, **options: Any) -> AsyncIterator[Operator]:
         """An operator in this process; a fault of its own fails the test."""
         options.setdefault("controllers", ("egress", "clusters"))
+        options.setdefault("workload_cluster_networks", ANY_NETWORK)
         made = Options(namespace=self.namespace, reflector=QUICK, workers=8, **options)
         async with at_work(Operator(client or self.client, made)) as operator:
             yield operator
 
 
-_RESOURCES: dict[str, Resource[Whole]] = {
+_RESOURCES: dict[str, Resource[UnstructuredObject]] = {
     "EgressProxy": EGRESS_PROXIES,
     "Cluster": CLUSTERS,
     "App": WHOLE_APPS,

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from transom.capi.objects import FleetObject, wanted
+from transom.capi.values.cluster_objects import FleetObject, build_fleet_objects
 from transom.proxy.objects import Cluster
 from transom.proxy.secret import Secret
-from transom.proxy.settings import Effective, effective
+from transom.proxy.settings import ResolvedSettings, resolve_settings
 from transom.sources.objects import ObjectReader, Objects
 
 USER, PASSWORD = "myProxyUser", "hunter2%^&+!\"\\é$ '"
@@ -67,12 +67,12 @@ def cluster(
     }
 
 
-def read(*values: dict[str, Any]) -> tuple[Objects, Effective]:
+def read(*values: dict[str, Any]) -> tuple[Objects, ResolvedSettings]:
     reader = ObjectReader()
     for value in values:
         reader.add(value, "test", lambda _: (0, 0))
-    objects = reader.objects()
-    return objects, effective(objects, datetime(2026, 11, 21, tzinfo=UTC))
+    objects = reader.build_objects()
+    return objects, resolve_settings(objects, datetime(2026, 11, 21, tzinfo=UTC))
 
 
 def rendered(*values: dict[str, Any], **more: Any) -> dict[tuple[str, str], dict[str, str]]:
@@ -81,7 +81,7 @@ def rendered(*values: dict[str, Any], **more: Any) -> dict[tuple[str, str], dict
     one: Cluster = objects.clusters[0]
     egress = settings.clusters[one.metadata.namespace or "", one.metadata.name]
     assert egress is not None, settings.findings
-    return {(made.kind, made.name): data_of(made) for made in wanted(one, egress, **more)}
+    return {(made.kind, made.name): data_of(made) for made in build_fleet_objects(one, egress, **more)}
 
 
 def data_of(made: FleetObject) -> dict[str, str]:

@@ -37,7 +37,7 @@ async def until_edited(management: Management, kind: str = "KubeadmConfigTemplat
 
 async def status(management: Management, kind: str, name: str, value: dict[str, Any]) -> None:
     resource = {"KubeadmControlPlane": CONTROL_PLANES, "MachineDeployment": DEPLOYMENTS, "MachinePool": POOLS}[kind]
-    path = resource.path(management.org, name, "status")
+    path = resource.build_path(management.org, name, "status")
     await management.client.request("PATCH", path, None, {"status": value}, content_type="application/merge-patch+json")
 
 

@@ -13,12 +13,12 @@ from lab.control_plane import ControlPlane
 from tests.support.waiting import PATIENCE, until
 
 from transom.controllers.operator import Operator, Options
-from transom.controllers.runtime.options import Pace
-from transom.kube import NotFound
+from transom.controllers.runtime.options import HostTimings
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.objects import Whole
+from transom.kube.errors import NotFound
+from transom.kube.objects import UnstructuredObject
 from transom.kube.reflector import ReflectorPace
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.windows.host.queries import SERVICES
@@ -28,7 +28,7 @@ PASSWORD = "hunter2%^&!x"
 PROXY = "http://proxy.corp.example:3128"
 # some twenty kinds are absent in most tests: asked for at 0.4 s they were 100 requests a second of each operator
 QUICK = ReflectorPace(backoff=Backoff(0.05, 0.4), absent=Backoff(1.0, 4.0), watch=60, inactivity=20.0, least=0.05)
-WHOLE_EVENTS = Resource("", "v1", "Event", "events", True, Whole)
+WHOLE_EVENTS = Resource("", "v1", "Event", "events", True, UnstructuredObject)
 _NUMBERS = itertools.count(1)
 _ADDRESSES = itertools.count(1)
 
@@ -39,7 +39,7 @@ class Cluster:
     def __init__(self, control_plane: ControlPlane, client: Client, simulator: Simulator) -> None:
         self.control_plane, self.client, self.simulator = control_plane, client, simulator
         self.namespace = f"transom-{next(_NUMBERS)}"
-        self.began = control_plane.moment()
+        self.began = control_plane.get_moment()
         """What was asked of the server before is of other tests."""
 
     async def prepare(self) -> None:
@@ -59,14 +59,14 @@ class Cluster:
     async def put(self, resource: Resource[Any], name: str, **fields: Any) -> None:
         """Server-side apply, as another manager would."""
         namespace = self.namespace if resource.namespaced else None
-        path = resource.path(namespace, name)
+        path = resource.build_path(namespace, name)
         query = {"fieldManager": "kubectl", "force": "true"}
         value = _object(resource, name, namespace) | fields
         await self.client.request("PATCH", path, query, value, content_type="application/apply-patch+yaml")
 
     async def merge(self, resource: Resource[Any], name: str, value: dict[str, Any], subresource: str | None = None) -> None:
         namespace = self.namespace if resource.namespaced else None
-        path = resource.path(namespace, name, subresource)
+        path = resource.build_path(namespace, name, subresource)
         await self.client.request("PATCH", path, None, value, content_type="application/merge-patch+json")
 
     async def delete(self, resource: Resource[Any], name: str) -> None:
@@ -82,9 +82,9 @@ class Cluster:
         for held in (await self.client.list_objects(WINDOWS_INSTANCES, self.namespace)).items:
             if held.metadata.finalizers:
                 await self.merge(WINDOWS_INSTANCES, held.metadata.name, {"metadata": {"finalizers": None}})
-        await self.client.request("DELETE", WINDOWS_INSTANCES.path(self.namespace))
+        await self.client.request("DELETE", WINDOWS_INSTANCES.build_path(self.namespace))
         # a Node at an address of a later test's host would be that host's
-        await self.client.request("DELETE", NODES.path())
+        await self.client.request("DELETE", NODES.build_path())
 
     async def gone(self, name: str, seconds: float = PATIENCE) -> None:
         """Wait until a WindowsInstance is gone."""
@@ -116,20 +116,23 @@ class Cluster:
         return dict(held.get("status") or {})
 
     async def conditions(self, name: str) -> dict[str, tuple[str, str]]:
-        return {one["type"]: (one["status"], one["reason"]) for one in (await self.status(name)).get("conditions", ())}
+        return {
+            condition["type"]: (condition["status"], condition["reason"])
+            for condition in (await self.status(name)).get("conditions", ())
+        }
 
     async def events(self, name: str, namespace: str | None = None, uid: str | None = None) -> list[tuple[str, str, str]]:
         """What was told of an object; with `uid` of this one alone: all tests of a server have an EgressProxy/cluster."""
         found = await self.client.list_objects(WHOLE_EVENTS, namespace or self.namespace)
-        values = [one.value for one in found.items if one.value["involvedObject"].get("name") == name]
-        told = [one for one in values if uid in (None, one["involvedObject"].get("uid"))]
-        return [(one["type"], one["reason"], one["message"]) for one in sorted(told, key=lambda v: v["firstTimestamp"])]
+        values = [item.value for item in found.items if item.value["involvedObject"].get("name") == name]
+        told = [value for value in values if uid in (None, value["involvedObject"].get("uid"))]
+        return [(item["type"], item["reason"], item["message"]) for item in sorted(told, key=lambda v: v["firstTimestamp"])]
 
     async def told(self, name: str, reason: str, namespace: str | None = None, uid: str | None = None) -> list[str]:
         """What was told of an object for that reason, once something was: an event follows a status at its own time."""
 
         async def found() -> list[str]:
-            return [message for _, said, message in await self.events(name, namespace, uid) if said == reason]
+            return [message for _, item, message in await self.events(name, namespace, uid) if item == reason]
 
         try:
             messages: list[str] = await until(found)
@@ -155,7 +158,7 @@ class Cluster:
 
         async def fitting() -> str | None:
             found = (await self.status(name)).get("conditions", ())
-            messages = (str(one["message"]) for one in found if one["type"] == condition)
+            messages = (str(item["message"]) for item in found if item["type"] == condition)
             return next((message for message in messages if all(text in message for text in texts)), None)
 
         try:
@@ -167,14 +170,15 @@ class Cluster:
     async def wait_ready(self, *arguments: str, seconds: float = PATIENCE) -> None:
         """`kubectl wait --for=condition=Ready egressproxy/cluster`, as people call it."""
         waits = ("wait", "--for=condition=Ready", f"--timeout={seconds:.0f}s", *(arguments or ("egressproxy/cluster",)))
-        await asyncio.to_thread(self.control_plane.kubectl, *waits)
+        await asyncio.to_thread(self.control_plane.run_kubectl, *waits)
 
     @contextlib.asynccontextmanager
     async def operator(self, client: Client | None = None, **options: Any) -> AsyncIterator[Operator]:
         """An operator in this process; a fault of its own fails the test."""
-        pace, now = options.pop("pace", Pace()), options.pop("now", lambda: datetime.now(UTC))
+        pace, now = options.pop("pace", HostTimings()), options.pop("now", lambda: datetime.now(UTC))
         made = Options(namespace=self.namespace, pace=pace, reflector=QUICK, workers=8, **options)
-        async with at_work(Operator(client or self.client, made, now=now)) as operator:
+        # a client of its own: it knows what this process was answered
+        async with at_work(Operator(client or Client(self.client.connection), made, now=now)) as operator:
             yield operator
 
 
@@ -202,8 +206,8 @@ def _object(resource: Resource[Any], name: str, namespace: str | None = None) ->
 
 def environment(host: Host, service: str) -> Sequence[str]:
     """The items of a service's own environment."""
-    value = host.registry.value(rf"{SERVICES}\{service}", "Environment")
-    return value.texts() if value else ()
+    value = host.registry.find_value(rf"{SERVICES}\{service}", "Environment")
+    return value.to_texts() if value else ()
 
 
 @contextlib.asynccontextmanager
@@ -217,4 +221,4 @@ async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
 
 def fingerprint(cluster: Cluster, host: Host) -> str:
     """Of the key that the host shows."""
-    return asyncssh.import_public_key(cluster.simulator.host_key(host)).get_fingerprint()
+    return asyncssh.import_public_key(cluster.simulator.format_host_key(host)).get_fingerprint()

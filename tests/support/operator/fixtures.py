@@ -11,7 +11,7 @@ from tests.support.operator.kubelets import Kubelets
 from tests.support.operator.nodes import published
 from tests.support.workers.payloads import TEXT, write
 
-from transom.manifests.definitions import definitions
+from transom.manifests.definitions import build_crds
 from winsim import Simulator
 
 
@@ -29,8 +29,8 @@ _MODULE: Final = _Module()
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane(definitions=definitions()) as running:
-        _MODULE.found = running.revision()
+    with ControlPlane(definitions=build_crds()) as running:
+        _MODULE.found = running.read_revision()
         _RUNNING.append(running)
         yield running
         _RUNNING.remove(running)
@@ -41,10 +41,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Those of another file find the shared server as these did: who installs Transom leaves more than a test knows of."""
     if item.path != _MODULE.path:
         _MODULE.path = item.path
-        _MODULE.found = _RUNNING[0].revision() if _RUNNING else None
+        _MODULE.found = _RUNNING[0].read_revision() if _RUNNING else None
     answer = yield
     if _RUNNING and _MODULE.found is not None and (nextitem is None or nextitem.path != item.path):
-        _RUNNING[0].put_back(_MODULE.found)
+        _RUNNING[0].restore(_MODULE.found)
     return answer
 
 
@@ -56,12 +56,12 @@ def machine_api(control_plane: ControlPlane) -> None:
 
 @pytest.fixture
 async def cluster(control_plane: ControlPlane, simulator: Simulator) -> AsyncIterator[Cluster]:
-    found = control_plane.revision()
+    found = control_plane.read_revision()
     async with admin(control_plane) as client:
         made = Cluster(control_plane, client, simulator)
         await made.prepare()
         yield made
-    control_plane.put_back(found)
+    control_plane.restore(found)
 
 
 @pytest.fixture

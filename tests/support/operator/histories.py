@@ -21,19 +21,19 @@ from tests.support.operator.upgrades import MARKS, NETWORKS, PROGRAM
 from tests.support.waiting import until
 from tests.support.workers.payloads import TEXT, write
 
-from transom.controllers.runtime.options import Pace
-from transom.hosts.scripts import Patience
-from transom.hosts.ssh import Timeouts, public_hash, public_line
+from transom.controllers.runtime.options import HostTimings
+from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.ssh.ssh_client import Timeouts, compute_public_hash, format_public_key
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.secret import Secret
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import sz
+from transom.windows.registry.values import build_sz
 from winsim import Host
+from winsim.computer import Invocation
 from winsim.host import KEYS
-from winsim.processes import Invocation
 
 HOSTS = 12
-IMPATIENT = Pace(
+IMPATIENT = HostTimings(
     check_interval=2.0,
     unready=0.4,
     ready=3600,
@@ -72,7 +72,7 @@ class Histories:
         await self.edit("good", random.Random(0), checked=False)
         self.hosts = [await bare(self.cluster, f"win-{number}") for number in range(HOSTS)]
         for number, host in enumerate(self.hosts):
-            host.files.write(KEYS, public_line(self.key).encode() + b"\r\n")
+            host.files.write(KEYS, format_public_key(self.key).encode() + b"\r\n")
             host.fetch = gets_out(host)
             await self.cluster.instance(f"win-{number}", host, lifecycle="Node")
         await self.operator()
@@ -116,7 +116,7 @@ class Histories:
             case "word":
                 self.words += 1
                 for words in (self.bad_words, self.bad_versions):
-                    words.update({what: count + 1 for what, count in words.items()})
+                    words.update({item: count + 1 for item, count in words.items()})
                 word = {"metadata": {"annotations": {"transom.dev/resume": f"{self.number}-{self.words}"}}}
                 await self.cluster.merge(EGRESS_PROXIES, "cluster", word)
             case "good version" | "bad version":
@@ -134,7 +134,7 @@ class Histories:
                 self.heal()
             case "admin":
                 name = f"ADMIN_{draw.randint(0, 3)}"
-                draw.choice(self.hosts).edit([SetValue(MACHINE, name, sz(f"{self.number}"))])
+                draw.choice(self.hosts).edit([SetValue(MACHINE, name, build_sz(f"{self.number}"))])
             case "key" if not self.key_edited:
                 # the one before has come to every host
                 self.key_edited, self.key = True, new_key()
@@ -216,7 +216,7 @@ class Histories:
             node = await self.kubelets.node(host.name.lower())
             assert not node["spec"].get("unschedulable") and not node["metadata"]["annotations"].keys() & set(MARKS), node
             keys = [line.decode() for line in host.files.read(KEYS).split(b"\r\n") if line]
-            assert keys == [public_line(self.key)], f"{host.name} is opened by {keys}"
+            assert keys == [format_public_key(self.key)], f"{host.name} is opened by {keys}"
         assert [admins_of(host) for host in self.hosts] == admins, "a value of an administrator's is another one"
         for proxy, numbers in self.wrong.items():
             most = (2 if self.flawed else 1) * self.bad_words[proxy]
@@ -227,13 +227,13 @@ class Histories:
 
     async def is_ready(self) -> bool:
         found = (await self.cluster.client.get(EGRESS_PROXIES, "cluster")).value
-        said = {one["type"]: one for one in found.get("status", {}).get("conditions", ())}
+        said = {condition["type"]: condition for condition in found.get("status", {}).get("conditions", ())}
         ready, halted = said.get("Ready", {}), said.get("RolloutHalted", {})
         current = ready.get("observedGeneration") == found["metadata"]["generation"]
         return current and ready.get("status") == "True" and halted.get("status") != "True"
 
     async def is_opened(self, number: int) -> bool:
-        return bool((await self.cluster.status(f"win-{number}")).get("keyHash") == public_hash(self.key))
+        return bool((await self.cluster.status(f"win-{number}")).get("keyHash") == compute_public_hash(self.key))
 
 
 def new_key() -> Secret:
@@ -253,6 +253,6 @@ def version_of(host: Host) -> str:
 
 def admins_of(host: Host) -> dict[str, Any]:
     """What administrators have set."""
-    key = host.registry.key(MACHINE)
+    key = host.registry.find_key(MACHINE)
     values = (key.values or {}) if key is not None else {}
     return {name: named.value for name, named in values.items() if name.startswith("admin_")}

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 from lab.control_plane import ControlPlane
 from lab.machine import Machine
-from tests.support.forked import run
 from tests.support.operator.programs import Program
+from tests.support.process import run
 from tests.support.waiting import PATIENCE, until
 
 from transom.windows.host.queries import SERVICES
@@ -38,7 +38,7 @@ class Installation:
         self._cluster_scoped: list[str] = []
 
     async def kubectl(self, *arguments: str, input: str | None = None) -> str:
-        return await asyncio.to_thread(self.control_plane.kubectl, *arguments, input=input)
+        return await asyncio.to_thread(self.control_plane.run_kubectl, *arguments, input=input)
 
     async def install(self) -> None:
         """`transom manifests | kubectl apply -f -`, the machine's key, and nothing else."""
@@ -48,13 +48,13 @@ class Installation:
 
     def program(self, **more: str) -> Program:
         """The process that the Deployment describes, with the token of its ServiceAccount."""
-        objects = [one for one in yaml.load_all(self._manifests, yaml.CSafeLoader) if one]
-        deployment = next(one for one in objects if one["kind"] == "Deployment")
+        objects = [item for item in yaml.load_all(self._manifests, yaml.CSafeLoader) if item]
+        deployment = next(obj for obj in objects if obj["kind"] == "Deployment")
         pod = deployment["spec"]["template"]["spec"]
-        token = self.control_plane.service_account_token(self.namespace, pod["serviceAccountName"])
-        kubeconfig = self.control_plane.user_kubeconfig("installed", token)
+        token = self.control_plane.create_service_account_token(self.namespace, pod["serviceAccountName"])
+        kubeconfig = self.control_plane.write_kubeconfig("installed", token)
         arguments = pod["containers"][0]["args"][1:]
-        options = dict(one.removeprefix("--").split("=", 1) for one in arguments)
+        options = dict(argument.removeprefix("--").split("=", 1) for argument in arguments)
         del options["bind-address"]
         return Program(self, "installed", kubeconfig, **{**options, **more})
 
@@ -124,7 +124,7 @@ class Installation:
         async def shows() -> bool:
             nonlocal said, seen
             listed = (await self.get("/api/v1/events?fieldSelector=involvedObject.name%3D" + name))["items"]
-            versions = {one["metadata"]["resourceVersion"] for one in listed}
+            versions = {item["metadata"]["resourceVersion"] for item in listed}
             if versions == seen:
                 return False
             said, seen = await self.describe(kind, name), versions
@@ -144,8 +144,8 @@ class Installation:
         ask = self.control_plane.request
         for kind in ("/apis/transom.dev/v1alpha1/egressproxies", self.instances):
             # no operator gives hosts back here
-            for one in json.loads(ask("GET", kind))["items"]:
-                path = f"{kind}/{one['metadata']['name']}"
+            for item in json.loads(ask("GET", kind))["items"]:
+                path = f"{kind}/{item['metadata']['name']}"
                 ask("PATCH", path, {"metadata": {"finalizers": None}}, content_type="application/merge-patch+json")
             ask("DELETE", kind)
         for kind in ("secrets", "configmaps"):
@@ -156,8 +156,8 @@ def environment(machine: Machine, service: str = SERVICE) -> tuple[str, ...]:
     """The items of a service's own environment, as the host's registry has them."""
     key = rf"{SERVICES}\{service}"
     text = machine.export(key)
-    value = reg.registry(text.encode("utf-16")).value(key, "Environment") if text else None
-    return value.texts() if value else ()
+    value = reg.parse_export(text.encode("utf-16")).find_value(key, "Environment") if text else None
+    return value.to_texts() if value else ()
 
 
 def roots(machine: Machine) -> str:

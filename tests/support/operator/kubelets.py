@@ -11,16 +11,16 @@ from typing import Any
 from tests.support.operator.clusters import QUICK, Cluster
 
 from transom.controllers.runtime.cached import FIRST
-from transom.kube import ConnectionFailed, NotFound, StatusError
-from transom.kube.objects import Whole
+from transom.kube.errors import ConnectionFailed, NotFound, StatusError
+from transom.kube.objects import UnstructuredObject
 from transom.kube.reflector import Reflector
 from transom.kube.resources import NODES, Resource
 from transom.kube.store import Store
 from winsim import Host
 
-PODS = Resource("", "v1", "Pod", "pods", True, Whole)
-BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, Whole)
-WHOLE_NODES = Resource("", "v1", "Node", "nodes", False, Whole)
+PODS = Resource("", "v1", "Pod", "pods", True, UnstructuredObject)
+BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, UnstructuredObject)
+WHOLE_NODES = Resource("", "v1", "Node", "nodes", False, UnstructuredObject)
 
 
 class Kubelets:
@@ -35,8 +35,8 @@ class Kubelets:
         self.cordons: Counter[str] = Counter()
         self._away: set[str] = set()
         self._last = datetime.now(UTC)
-        self._nodes: Store[Whole] = Store()
-        self._pods: Store[Whole] = Store()
+        self._nodes: Store[UnstructuredObject] = Store()
+        self._pods: Store[UnstructuredObject] = Store()
         self.silent: set[str] = set()
         """Nodes whose kubelets say nothing when they are started."""
 
@@ -91,7 +91,7 @@ class Kubelets:
 
     async def pods(self) -> set[str]:
         """The pods that there are."""
-        return {one.metadata.name for one in (await self._cluster.client.list_objects(PODS, self._cluster.namespace)).items}
+        return {item.metadata.name for item in (await self._cluster.client.list_objects(PODS, self._cluster.namespace)).items}
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -99,12 +99,12 @@ class Kubelets:
         client = self._cluster.client
         nodes = Reflector(client, WHOLE_NODES, self._nodes, pace=QUICK)
         pods = Reflector(client, PODS, self._pods, namespace=self._cluster.namespace, pace=QUICK)
-        working = [asyncio.create_task(one) for one in (nodes.run(), pods.run(), self._work())]
+        working = [asyncio.create_task(item) for item in (nodes.run(), pods.run(), self._work())]
         try:
             yield
         finally:
-            for one in working:
-                one.cancel()
+            for entry in working:
+                entry.cancel()
             for ended in await asyncio.gather(*working, return_exceptions=True):
                 if isinstance(ended, Exception):
                     raise ended
@@ -123,9 +123,9 @@ class Kubelets:
 
     async def _round(self) -> None:
         self._look()
-        for pod in self._pods.snapshot():
+        for pod in self._pods.take_snapshot():
             if pod.metadata.deletion_timestamp is not None and pod.value["spec"].get("nodeName") in self._hosts:
-                path = PODS.path(self._cluster.namespace, pod.metadata.name)
+                path = PODS.build_path(self._cluster.namespace, pod.metadata.name)
                 with contextlib.suppress(NotFound):
                     await self._cluster.client.request("DELETE", path, None, {"gracePeriodSeconds": 0})
         for name, host in self._hosts.items():
@@ -138,11 +138,11 @@ class Kubelets:
     def _look(self) -> None:
         # what has taken no pods yet is not away
         away = [
-            one.metadata.name
-            for one in self._nodes.snapshot()
-            if one.metadata.name in self._hosts
-            and one.value["spec"].get("unschedulable")
-            and one.value["metadata"].get("annotations", {}).get(FIRST) != "Cordoned"
+            item.metadata.name
+            for item in self._nodes.take_snapshot()
+            if item.metadata.name in self._hosts
+            and item.value["spec"].get("unschedulable")
+            and item.value["metadata"].get("annotations", {}).get(FIRST) != "Cordoned"
         ]
         self.most_away = max(self.most_away, len(away))
         self.order += [name for name in away if name not in self.order]

@@ -9,16 +9,16 @@ from tests.support.operator.rights import asked
 
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.manifests.roles import roles
+from transom.manifests.roles import iter_roles
 
 
 @contextlib.asynccontextmanager
 async def limited(cluster: Cluster, *controllers: str, openshift: bool = False) -> AsyncIterator[Client]:
     """What was refused fails the test at the end."""
     plane, namespace = cluster.control_plane, cluster.namespace
-    await asyncio.to_thread(plane.apply, list(roles(namespace, controllers, openshift=openshift)))
-    token = await asyncio.to_thread(plane.service_account_token, namespace, "transom")
-    connection = connect(str(plane.user_kubeconfig(f"{namespace}-limited", token)))
+    await asyncio.to_thread(plane.apply, list(iter_roles(namespace, controllers, openshift=openshift)))
+    token = await asyncio.to_thread(plane.create_service_account_token, namespace, "transom")
+    connection = connect(str(plane.write_kubeconfig(f"{namespace}-limited", token)))
     try:
         yield Client(connection)
     finally:

@@ -10,7 +10,7 @@ from transom.kube.resources import WINDOWS_INSTANCES
 
 async def names(cluster: Cluster) -> set[str]:
     found = await cluster.client.list_objects(WINDOWS_INSTANCES, cluster.namespace)
-    return {one.metadata.name for one in found.items}
+    return {item.metadata.name for item in found.items}
 
 
 async def until_names(cluster: Cluster, wanted: set[str]) -> None:

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import yaml
 from tests.support.operator.clusters import Cluster
 
-from transom.controllers.runtime.options import Pace
-from transom.hosts.ssh import Timeouts
-from transom.kube.objects import Whole
+from transom.controllers.runtime.options import HostTimings
+from transom.hosts.ssh.ssh_client import Timeouts
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import NODES, SECRETS, Resource
 from winsim import Host
-from winsim.processes import Invocation
+from winsim.computer import Invocation
 
-WHOLE_NODES = Resource("", "v1", "Node", "nodes", False, Whole)
-QUICK = Pace(unready=0.5, ready=3600, timeouts=Timeouts(connect=20, progress=5, whole=300))
+WHOLE_NODES = Resource("", "v1", "Node", "nodes", False, UnstructuredObject)
+QUICK = HostTimings(unready=0.5, ready=3600, timeouts=Timeouts(connect=20, progress=5, whole=300))
 
 
 async def published(cluster: Cluster) -> None:
@@ -38,7 +38,7 @@ async def bare(cluster: Cluster, name: str, address: str = "") -> Host:
     host = await cluster.simulator.add_host(f"{name}-{cluster.namespace}", services={}, address=where)
 
     def source_vip(call: Invocation) -> int:
-        call.out("10.9.9.9\n")
+        call.write_output("10.9.9.9\n")
         return 0
 
     host.powershell = source_vip
@@ -57,7 +57,7 @@ async def registered(
     await cluster.put(NODES, name, metadata={"name": name, "annotations": annotations})
     condition = {"type": "Ready", "status": ready, "reason": "KubeletReady", "lastHeartbeatTime": "2026-11-21T10:00:00Z"}
     info = {"operatingSystem": "windows", "kubeletVersion": "v1.36.3"}
-    listed = [{"type": "InternalIP", "address": one} for one in addresses or (host.address,)]
+    listed = [{"type": "InternalIP", "address": address} for address in addresses or (host.address,)]
     status = {"conditions": [condition], "nodeInfo": info, "addresses": [*listed, {"type": "Hostname", "address": name}]}
     await cluster.merge(NODES, name, {"status": status}, "status")
 
@@ -72,5 +72,5 @@ SUBNET = {"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.0.0/24"}
 async def tokens_of(cluster: Cluster, name: str) -> int:
     """How many bootstrap tokens the API server knows that were made for an instance."""
     held = (await cluster.client.list_objects(SECRETS, "kube-system")).items
-    texts = [base64.b64decode(one.value["data"].get("description", "")).decode() for one in held]
+    texts = [base64.b64decode(item.value["data"].get("description", "")).decode() for item in held]
     return sum(text.endswith(f" {cluster.namespace}/{name}") for text in texts)

@@ -7,10 +7,10 @@ from typing import Any
 from tests.support.operator.clusters import Cluster
 from tests.support.operator.foreign import definition
 
-from transom.kube.objects import Whole
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import Resource
 
-OPERATOR_NETWORKS = Resource("operator.openshift.io", "v1", "Network", "networks", False, Whole)
+OPERATOR_NETWORKS = Resource("operator.openshift.io", "v1", "Network", "networks", False, UnstructuredObject)
 CONFIG_OPERATOR = "openshift-machine-config-operator"
 KINDS = [
     definition("config.openshift.io", "v1", "Network", "networks"),

@@ -21,7 +21,7 @@ from tests.support.repository import ROOT
 from tests.support.waiting import until
 
 from lab import build
-from transom.manifests.definitions import definitions
+from transom.manifests.definitions import build_crds
 from winsim import Host
 
 OWN = "transom-system"
@@ -48,20 +48,22 @@ class Installed:
         cluster.namespace = OWN
 
     async def kubectl(self, *arguments: str) -> str:
-        return await asyncio.to_thread(self.plane.kubectl, *arguments)
+        return await asyncio.to_thread(self.plane.run_kubectl, *arguments)
 
     async def run(self, lines: str) -> str:
         """Lines of the page, in a directory that has what a clone has."""
         for name in ("charts", "kustomize"):
             if not (self._home / name).exists():
                 (self._home / name).symlink_to(ROOT / name)
-        programs = (Path(sys.executable).parent, self.plane.programs, build.program(build.HELM).parent)
+        programs = (Path(sys.executable).parent, self.plane.programs, build.build_program(build.HELM).parent)
         return await on_cluster(self._home, self.plane, lines, PATH=os.pathsep.join((*map(str, programs), os.defpath)))
 
     async def established(self) -> None:
         """Until the definitions can be used, and deleted."""
-        await self.kubectl("wait", "--for=condition=Established", "--timeout=180s", *(f"crd/{one}" for one in DEFINITIONS))
-        await asyncio.to_thread(self.plane.wait_readable, definitions())
+        await self.kubectl(
+            "wait", "--for=condition=Established", "--timeout=180s", *(f"crd/{definition}" for definition in DEFINITIONS)
+        )
+        await asyncio.to_thread(self.plane.wait_readable, build_crds())
 
     async def deployment(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(await self.kubectl("get", "deployment", name, "-n", OWN, "-o", "json"))
@@ -70,12 +72,12 @@ class Installed:
     async def program(self, name: str, wheel: Wheel | None = None, **more: str) -> Program:
         """What the Deployment describes, of this tree or of another wheel."""
         pod = (await self.deployment(name))["spec"]["template"]["spec"]
-        token = await asyncio.to_thread(self.plane.service_account_token, OWN, pod["serviceAccountName"])
+        token = await asyncio.to_thread(self.plane.create_service_account_token, OWN, pod["serviceAccountName"])
         command, *arguments = pod["containers"][0]["args"]
-        options = dict(one.removeprefix("--").split("=", 1) for one in arguments)
+        options = dict(argument.removeprefix("--").split("=", 1) for argument in arguments)
         del options["bind-address"]
         called = f"{name}-{wheel.version}" if wheel else name
-        kubeconfig = self.plane.user_kubeconfig(name, token)
+        kubeconfig = self.plane.write_kubeconfig(name, token)
         return Program(self.cluster, called, kubeconfig, command=command, wheel=wheel, **options | more)
 
     async def webhook(self, wheel: Wheel | None = None) -> Program:
@@ -141,7 +143,7 @@ class Installed:
             # the admission server registers itself, with no label
             label = "" if plural == "mutatingwebhookconfigurations" else f"?labelSelector={LABEL.replace('=', '%3D')}"
             listed = json.loads(await self._request("GET", path + label))["items"]
-            found |= {f"{plural}/{one['metadata']['name']}" for one in listed}
+            found |= {f"{plural}/{item['metadata']['name']}" for item in listed}
         return found
 
     async def until_gone(self) -> None:
@@ -153,15 +155,15 @@ class Installed:
         try:
             await until(is_gone)
         except AssertionError as error:
-            left = [await self.kubectl("get", one, "-o", "yaml") for one in sorted(await self.left())]
-            raise AssertionError("\n".join((str(error), *left, self.plane.log("kube-controller-manager")))) from None
+            left = [await self.kubectl("get", item, "-o", "yaml") for item in sorted(await self.left())]
+            raise AssertionError("\n".join((str(error), *left, self.plane.read_log("kube-controller-manager")))) from None
 
     async def remove(self) -> None:
         """Everything, whatever came of the test: no operator gives hosts back here."""
         for kind, where in (("windowsinstances", ("-n", OWN)), ("egressproxies", ())):
             with contextlib.suppress(ControlPlaneError):
-                for one in (await self.kubectl("get", kind, *where, "-o", "name")).split():
-                    await self.kubectl("patch", one, *where, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+                for part in (await self.kubectl("get", kind, *where, "-o", "name")).split():
+                    await self.kubectl("patch", part, *where, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
         kinds = ",".join(path.rpartition("/")[2] for path in CLUSTER_SCOPED)
         await self.kubectl("delete", kinds, "-l", LABEL, "--ignore-not-found", "--timeout=180s")
         await self.kubectl("delete", "mutatingwebhookconfiguration", "transom", "--ignore-not-found")

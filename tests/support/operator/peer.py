@@ -11,23 +11,23 @@ from tests.support.command import Ran, run
 from tests.support.operator.bundles import ROOT_1, ROOT_2
 from tests.support.operator.clusters import Cluster
 
-from transom.kube.objects import Whole
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, SECRETS, Resource
 from transom.proxy.trust import parse_bundle
 from transom.windows.host.queries import ENVIRONMENT, SERVICES
 from transom.windows.parts import certificates
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import sz
+from transom.windows.registry.values import build_sz
 from winsim import Host
 
-DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", True, Whole)
+DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", True, UnstructuredObject)
 WMCO = "windowsmachineconfig.openshift.io"
 (IMPORTED,) = parse_bundle(ROOT_1).certificates
 (BEFORE,) = parse_bundle(ROOT_2).certificates
 TABLE = json.loads((Path(__file__).parents[2] / "windows" / "payload" / "peer.json").read_text())
 """What its sources say of a host, at the commit that stands there."""
 DAEMON = "windows-instance-config-daemon"
-STORE = certificates.store(certificates.ROOT)
+STORE = certificates.get_store_path(certificates.ROOT)
 
 
 class Peer:
@@ -38,7 +38,7 @@ class Peer:
 
     async def put(self, resource: Resource[Any], name: str, **fields: Any) -> None:
         metadata = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
-        await self.cluster.client.server_side_apply(resource, metadata | fields, name, self.namespace)
+        await self.cluster.client.apply(resource, metadata | fields, name, self.namespace)
 
     async def install(
         self, variables: dict[str, str], address: str = "127.0.0.1", services: tuple[str, ...] = ("containerd", "kubelet")
@@ -63,8 +63,8 @@ class Peer:
     async def join(self, host: Host, variables: dict[str, str], name: str = "") -> str:
         """A node: the machine's environment has the proxy, the CA was imported, and the host has booted with both."""
         name = name or f"byoh-{self.cluster.namespace}"
-        host.edit(SetValue(ENVIRONMENT, variable, sz(value)) for variable, value in variables.items())
-        stored = [(one.sha1, certificates.blob(one.der, one.sha1)) for one in (IMPORTED, BEFORE)]
+        host.edit(SetValue(ENVIRONMENT, variable, build_sz(value)) for variable, value in variables.items())
+        stored = [(item.sha1, certificates.build_blob(item.der, item.sha1)) for item in (IMPORTED, BEFORE)]
         host.edit(SetValue(rf"{STORE}\{sha1}", "Blob", blob) for sha1, blob in stored)
         host.files.write(r"C:\k\imported-certs.pem", ROOT_1.encode())
         await host.boot()
@@ -109,12 +109,12 @@ def as_made(host: Host, values: Mapping[str, str]) -> dict[str, str]:
     for service in TABLE["services"]:
         if (program := programs.get(service["name"])) is not None:
             told = (None, "not debug", "len ( vxlanPort ) > 0", 'hostnameOverrideCmd ! = ""')
-            flags = [one for one in service["flags"] if one.get("when") in told]
-            words = [f"{one['flag']}={values.get(one['value'], one['value'])}".rstrip("=") for one in flags]
+            flags = [flag for flag in service["flags"] if flag.get("when") in told]
+            words = [f"{flag['flag']}={values.get(flag['value'], flag['value'])}".rstrip("=") for flag in flags]
             made[service["name"]] = " ".join([program, *words])
             depends[service["name"]] = tuple(service["dependencies"])
     for name, command in made.items():
         host.services.create(name, command, depends=depends.get(name, ()), start_type=2)
         # by this the operator knows its own services (pkg/windows/windows.go, ManagedTag)
-        host.edit([SetValue(rf"{SERVICES}\{name}", "Description", sz(f"OpenShift managed {name}"))])
+        host.edit([SetValue(rf"{SERVICES}\{name}", "Description", build_sz(f"OpenShift managed {name}"))])
     return made

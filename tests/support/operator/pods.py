@@ -2,10 +2,10 @@
 
 from tests.support.operator.clusters import Cluster
 
-from transom.kube.objects import Whole
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import Resource
 
-PODS = Resource("", "v1", "Pod", "pods", True, Whole)
+PODS = Resource("", "v1", "Pod", "pods", True, UnstructuredObject)
 
 
 async def pod(cluster: Cluster, node: str) -> None:
@@ -18,4 +18,4 @@ async def pod(cluster: Cluster, node: str) -> None:
 async def ended(cluster: Cluster) -> None:
     """What the kubelet does when a pod's containers have stopped."""
     body = {"gracePeriodSeconds": 0}
-    await cluster.client.request("DELETE", PODS.path(cluster.namespace, "busy"), None, body)
+    await cluster.client.request("DELETE", PODS.build_path(cluster.namespace, "busy"), None, body)

@@ -13,7 +13,7 @@ import aiohttp
 from lab.control_plane import ControlPlane
 from lab.ports import reserve
 from lab.releases import Wheel
-from tests.support.forked import Forked
+from tests.support.process import TRANSOM
 from tests.support.waiting import PATIENCE
 
 _TOLD = 5000
@@ -38,29 +38,24 @@ class Program:
         *,
         command: str = "run",
         wheel: Wheel | None = None,
-        forked: bool = True,
         **options: str,
     ) -> None:
-        """Of this tree, `forked` or as a start of Python, or of another wheel."""
+        """Of this tree, or of another wheel."""
         self._directory = cluster.control_plane.directory
         self._log = self._directory / f"{cluster.namespace}-{name}.log"
         self.port = reserve()
         defaults = {"namespace": cluster.namespace, "bind-address": f"127.0.0.1:{self.port}", "log-level": "debug"}
         flags = {"kubeconfig": str(kubeconfig or cluster.control_plane.kubeconfig), **defaults, **options}
-        transom = wheel.command if wheel else (sys.executable, "-m", "transom")
-        self._arguments = (command, *(f"--{flag}={value}" for flag, value in flags.items()))
-        self._command: Sequence[str] | None = (*transom, *self._arguments) if wheel or not forked else None
-        """What starts it; None: it is forked."""
+        arguments = (command, *(f"--{flag}={value}" for flag, value in flags.items()))
+        self._command: Sequence[str] = (*(wheel.command if wheel else TRANSOM), *arguments)
         self._environment = {"PATH": os.defpath, "HOME": str(self._directory)} | dict(wheel.environment if wheel else {})
-        self._process: asyncio.subprocess.Process | Forked | None = None
+        self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> "Program":
         with self._log.open("ab") as log:
-            if self._command is None:
-                self._process = Forked(*self._arguments, environment=self._environment, log=log)
-            else:
-                environment = self._environment
-                self._process = await asyncio.create_subprocess_exec(*self._command, stdout=log, stderr=log, env=environment)
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
+            )
         return self
 
     async def __aexit__(
@@ -74,7 +69,7 @@ class Program:
             await self.terminate()
 
     @property
-    def process(self) -> asyncio.subprocess.Process | Forked:
+    def process(self) -> asyncio.subprocess.Process:
         assert self._process is not None
         return self._process
 

@@ -10,7 +10,7 @@ from tests.support.waiting import PATIENCE
 
 from transom.kube.resources import LEASES
 from winsim import Host
-from winsim.filesystem import listed
+from winsim.filesystem import list_entries
 
 BASE = r"C:\Windows\Transom"
 
@@ -31,8 +31,8 @@ async def replica(cluster: Cluster, name: str, **options: str) -> Program:
         },
     ]
     await asyncio.to_thread(plane.apply, objects)
-    token = await asyncio.to_thread(plane.service_account_token, cluster.namespace, name)
-    return Program(cluster, name, plane.user_kubeconfig(f"{cluster.namespace}-{name}", token), **options)
+    token = await asyncio.to_thread(plane.create_service_account_token, cluster.namespace, name)
+    return Program(cluster, name, plane.write_kubeconfig(f"{cluster.namespace}-{name}", token), **options)
 
 
 async def generation(cluster: Cluster) -> int:
@@ -44,12 +44,12 @@ async def generation(cluster: Cluster) -> int:
 def writes(cluster: Cluster, name: str, since: datetime) -> list[str]:
     """What a replica wrote since then, as the server's audit log has it."""
     user = f"system:serviceaccount:{cluster.namespace}:{name}"
-    found = (one for one in cluster.control_plane.audit(cluster.began) if one["user"]["username"] == user)
-    written = (one for one in found if one["verb"] not in ("get", "list", "watch"))
+    found = (item for item in cluster.control_plane.read_audit(cluster.began) if item["user"]["username"] == user)
+    written = (item for item in found if item["verb"] not in ("get", "list", "watch"))
     return [
-        f"{one['verb']} {one['requestURI']}"
-        for one in written
-        if datetime.fromisoformat(one["requestReceivedTimestamp"]) > since
+        f"{item['verb']} {item['requestURI']}"
+        for item in written
+        if datetime.fromisoformat(item["requestReceivedTimestamp"]) > since
     ]
 
 
@@ -58,7 +58,7 @@ def changes(host: Host) -> int:
 
 
 def on_host(host: Host) -> int:
-    (name,) = [node.name for node in listed(host.files.directory(BASE)) if node.name.startswith("generation-")]
+    (name,) = [node.name for node in list_entries(host.files.get_directory(BASE)) if node.name.startswith("generation-")]
     return int(host.files.read(rf"{BASE}\{name}"))
 
 

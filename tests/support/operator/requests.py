@@ -9,21 +9,23 @@ from collections.abc import AsyncIterator, Sequence
 from tests.support.operator.clusters import Cluster
 from tests.support.waiting import PATIENCE, until
 
-from transom.controllers.certificates import CertificatesController
-from transom.controllers.join import Members
+from transom.controllers.certificates.controller import CertificatesController
 from transom.controllers.join.bootstrap_tokens import Token
+from transom.controllers.join.members import Members
 from transom.controllers.operator import Operator
 from transom.controllers.runtime.cached import INSTANCES
 from transom.controllers.runtime.controller import Leadership
 from transom.hosts.owner import Owner
-from transom.kube import StatusError
 from transom.kube.client import Client
 from transom.kube.connection import connect
+from transom.kube.errors import StatusError
 from transom.kube.events import EventRecorder
-from transom.kube.objects import Whole
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import Resource
 
-REQUESTS = Resource("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests", False, Whole)
+REQUESTS = Resource(
+    "certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests", False, UnstructuredObject
+)
 
 
 def named(cluster: Cluster, name: str) -> str:
@@ -42,14 +44,14 @@ async def token(cluster: Cluster, operator: Operator, name: str) -> Token:
     held = await cluster.client.get(INSTANCES, name, cluster.namespace)
     leadership = Leadership(cluster.client, EventRecorder(cluster.client), lambda: math.inf, Owner("test", "test"))
     made = await members(operator).tokens.ensure(held, leadership)
-    await until(lambda: made.username in dict(members(operator).tokens.known()))
+    await until(lambda: made.username in dict(members(operator).tokens.iter_holders()))
     return made
 
 
 @contextlib.asynccontextmanager
 async def holder(cluster: Cluster, token: Token) -> AsyncIterator[Client]:
     """Who has a token, and nothing else."""
-    path = cluster.control_plane.user_kubeconfig(f"{cluster.namespace}-{token.id}", token.text.reveal())
+    path = cluster.control_plane.write_kubeconfig(f"{cluster.namespace}-{token.id}", token.text.reveal())
     connection = connect(str(path))
     try:
         yield Client(connection)
@@ -80,7 +82,7 @@ async def ask(cluster: Cluster, client: Client, name: str, body: bytes, signer: 
 
 async def approved(cluster: Cluster, name: str) -> bool:
     held = (await cluster.client.get(REQUESTS, named(cluster, name))).value
-    return [one["type"] for one in held["status"].get("conditions", ())] == ["Approved"]
+    return [condition["type"] for condition in held["status"].get("conditions", ())] == ["Approved"]
 
 
 async def until_approved(cluster: Cluster, name: str) -> None:
@@ -93,7 +95,7 @@ async def until_refused(cluster: Cluster, about: str, request: str, why: str) ->
     said: list[str] = []
     try:
         async with asyncio.timeout(PATIENCE):
-            while not any(named(cluster, request) in one and why in one for one in said):
+            while not any(named(cluster, request) in item and why in item for item in said):
                 await asyncio.sleep(0.05)
                 said = [m for _, reason, m in await cluster.events(about) if reason == "CertificateRefused"]
     except TimeoutError:

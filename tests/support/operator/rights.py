@@ -11,9 +11,9 @@ Use = tuple[str, str, str]
 def granted(objects: list[dict[str, Any]], kind: str, namespace: str | None = None) -> set[Use]:
     return {
         (group, resource, verb)
-        for one in objects
-        if one["kind"] == kind and one["metadata"].get("namespace") == namespace
-        for rule in one["rules"]
+        for obj in objects
+        if obj["kind"] == kind and obj["metadata"].get("namespace") == namespace
+        for rule in obj["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
@@ -23,7 +23,7 @@ def granted(objects: list[dict[str, Any]], kind: str, namespace: str | None = No
 def asked(control_plane: ControlPlane, user: str, since: Moment | None = None) -> list[tuple[Use, str | None, int]]:
     """What a user asked for, at all or since a moment: the use, the namespace, the code of the answer."""
     found = []
-    for entry in control_plane.audit(since):
+    for entry in control_plane.read_audit(since):
         if entry["user"]["username"] == user and "objectRef" in entry:
             reference = entry["objectRef"]
             resource = "/".join(filter(None, (reference["resource"], reference.get("subresource"))))

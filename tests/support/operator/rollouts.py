@@ -6,7 +6,7 @@ from tests.support.operator.clusters import Cluster
 from tests.support.waiting import PATIENCE
 
 from transom.kube.resources import EGRESS_PROXIES
-from winsim.processes import Invocation
+from winsim.computer import Invocation
 
 
 def breaks_tls(_: Invocation) -> int:
@@ -18,7 +18,7 @@ async def halted(cluster: Cluster, wanted: str) -> str:
     async with asyncio.timeout(PATIENCE):
         while True:
             status = (await cluster.client.get(EGRESS_PROXIES, "cluster")).value.get("status") or {}
-            for one in status.get("conditions", ()):
-                if (one["type"], one["status"]) == ("RolloutHalted", wanted):
-                    return str(one["message"])
+            for condition in status.get("conditions", ()):
+                if (condition["type"], condition["status"]) == ("RolloutHalted", wanted):
+                    return str(condition["message"])
             await asyncio.sleep(0.05)

@@ -38,12 +38,12 @@ class Story:
         begun = len(self.gate.requests)
         await asyncio.sleep(0.5)
         # kinds that are not there are asked for now and then
-        asked = [one for one in self.gate.requests[begun:] if not any(group in one for group in ABSENT)]
+        asked = [request for request in self.gate.requests[begun:] if not any(group in request for group in ABSENT)]
         assert len(asked) < 10
 
     def idle(self) -> bool:
         queue = self.operator.controllers["hosts"].queue
-        return not queue.working and not len(queue) and not queue.failures(ObjectKey(self.cluster.namespace, "win-1"))
+        return not queue.working and not len(queue) and not queue.count_failures(ObjectKey(self.cluster.namespace, "win-1"))
 
 
 @contextlib.asynccontextmanager
@@ -53,7 +53,7 @@ async def story(cluster: Cluster, **made: Any) -> AsyncIterator[Story]:
     await cluster.instance("win-1", host)
     plane = cluster.control_plane
     async with gate_to(plane.url, plane.directory) as gate:
-        connection = connect(str(plane.user_kubeconfig("gated", plane.admin_token, server=gate.url)))
+        connection = connect(str(plane.write_kubeconfig("gated", plane.admin_token, server=gate.url)))
         controllers = ("egress", "hosts")
         async with cluster.operator(Client(connection), **{"controllers": controllers, **made}) as operator:
             told = Story(cluster, host, operator, gate)

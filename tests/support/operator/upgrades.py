@@ -8,12 +8,12 @@ from tests.support.operator.kubelets import Kubelets
 from tests.support.operator.nodes import SUBNET, bare
 from tests.support.waiting import PATIENCE
 
-from transom.controllers.runtime.options import Pace
-from transom.hosts.ssh import Timeouts
+from transom.controllers.runtime.options import HostTimings
+from transom.hosts.ssh.ssh_client import Timeouts
 from winsim import Host
 
 NETWORKS = {"serviceNetwork": ["10.96.0.0/16"], "podNetwork": ["10.244.0.0/16"]}
-QUICK = Pace(unready=0.4, ready=3600, drain_step=0.1, timeouts=Timeouts(connect=20, progress=5, whole=300))
+QUICK = HostTimings(unready=0.4, ready=3600, drain_step=0.1, timeouts=Timeouts(connect=20, progress=5, whole=300))
 MARKS = ("transom.dev/cordoned", "transom.dev/drain", "transom.dev/drained")
 PROGRAM = r"C:\k\kubelet.exe"
 

@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from lab.machine import Machine, Recorded
+from lab.machine import Machine, RecordedEvent
 from lab.sshd.fault import Fault as LabFault
-from lab.sshd.journal import traffic
+from lab.sshd.journal import sum_traffic
 from tests.support.workers.payloads import VARIABLES, write
 
 from lab import build, wine
-from transom.hosts.ssh import Access
+from transom.hosts.ssh.ssh_client import Access
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
-from transom.windows.registry import NamedValue
+from transom.windows.registry.registry import NamedValue
 from transom.windows.registry.values import Value
 from winsim import Fault, Host, Simulator
-from winsim.filesystem import SimulatedDirectory, SimulatedFile, listed
+from winsim.filesystem import SimulatedDirectory, SimulatedFile, list_entries
 
 SMALL = (
     r"""
@@ -116,8 +116,8 @@ class Simulated:
     def __init__(self, simulator: Simulator, host: Host) -> None:
         self.host = host
         key = simulator.client_key.export_private_key().decode()
-        self.access = Access(host.address, host.port, host.username, (Secret(key),), simulator.host_key(host))
-        host.powershell = lambda call: call.out(f"{VIP}\r\n") or 0
+        self.access = Access(host.address, host.port, host.username, (Secret(key),), simulator.format_host_key(host))
+        host.powershell = lambda call: call.write_output(f"{VIP}\r\n") or 0
 
     def payload(self, path: Path, version: str = "1.0.0", kubelet: bytes = b"", program: bytes = b"") -> PayloadDirectory:
         programs = {name: b"MZservice " + name.encode() for name in SERVICES}
@@ -139,7 +139,7 @@ class Simulated:
         self.host.scan(seconds)
 
     def names(self, directory: str) -> set[str]:
-        return {node.name for node in listed(self.host.files.directory(directory))}
+        return {node.name for node in list_entries(self.host.files.get_directory(directory))}
 
     def put(self, path: str, content: bytes) -> None:
         self.host.files.make_directories(path.rpartition("\\")[0])
@@ -153,11 +153,13 @@ class Simulated:
         return [start.environment for start in self.host.starts(service)]
 
     def fail(self, at: int, action: str) -> None:
-        self.host.faults.arm(Fault(at, "before" if action != "after" else "after", "hang" if action == "hang" else "cut"))
+        self.host.faults.schedule_fault(
+            Fault(at, "before" if action != "after" else "after", "hang" if action == "hang" else "cut")
+        )
 
     def came(self) -> bool:
         came = self.host.faults.ordered is None
-        self.host.faults.disarm()
+        self.host.faults.cancel_fault()
         return came
 
     def mark(self) -> None:
@@ -182,22 +184,22 @@ class OnWine:
         self._seen = 0
 
     def payload(self, path: Path, version: str = "1.0.0", kubelet: bytes = b"", program: bytes = b"") -> PayloadDirectory:
-        recorder = build.program(build.RECORDER).read_bytes()
+        recorder = build.build_program(build.RECORDER).read_bytes()
         # boot.exe stays when it is started
-        tool = (build.native() / "boot.exe").read_bytes() + version.encode()
+        tool = (build.build_native() / "boot.exe").read_bytes() + version.encode()
         kubelet = kubelet and recorder + kubelet
         return _payload(path, version, dict.fromkeys(SERVICES, recorder) | {"tool": tool}, program or kubelet)
 
     def content(self, path: str) -> bytes | None:
-        file = self.machine.path(path)
+        file = self.machine.find_path(path)
         return file.read_bytes() if file.is_file() else None
 
     def everything(self) -> tuple[set[str], set[str]]:
         return everything(self.machine)
 
     def hold(self, path: str) -> Callable[[], None]:
-        command = [*self.machine.place.inside, *wine.loader(), path]
-        environment = wine.environment(self.machine.prefix)
+        command = [*self.machine.place.inside, *wine.find_loader(), path]
+        environment = wine.build_environment(self.machine.prefix)
         using = subprocess.Popen(command, cwd=self.machine.drive, env=environment, stdout=subprocess.PIPE)
         assert using.stdout is not None and using.stdout.readline().strip() == b"ready"
 
@@ -215,43 +217,45 @@ class OnWine:
         self.machine.scan(seconds / 20)
 
     def names(self, directory: str) -> set[str]:
-        return {file.name for file in self.machine.path(directory).iterdir()}
+        return {file.name for file in self.machine.find_path(directory).iterdir()}
 
     def put(self, path: str, content: bytes) -> None:
-        file = self.machine.path(path)
+        file = self.machine.find_path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
 
     def running(self) -> set[str]:
-        return {name for name in SERVICES if self.machine.state(name) == "RUNNING"}
+        return {name for name in SERVICES if self.machine.read_state(name) == "RUNNING"}
 
     def environments(self, service: str) -> Sequence[Mapping[str, str]]:
         starts = self.starts(service)
         return [dict(item.split("=", 1) for item in start.environment if "=" in item[1:]) for start in starts]
 
-    def starts(self, service: str) -> Sequence[Recorded]:
+    def starts(self, service: str) -> Sequence[RecordedEvent]:
         """What the recorder that stands for a service wrote at each of its starts."""
-        log = self.machine.path(rf"C:\k\logs\{VIP if service == 'kube-proxy' else service}.jsonl")
-        return [event for event in self.machine.recorded_in(log) if event.event == "start"]
+        log = self.machine.find_path(rf"C:\k\logs\{VIP if service == 'kube-proxy' else service}.jsonl")
+        return [event for event in self.machine.read_recorded_file(log) if event.event == "start"]
 
     def fail(self, at: int, action: str) -> None:
-        self.machine.ssh.arm(LabFault(at, "before" if action != "after" else "after", "hang" if action == "hang" else "cut"))
+        self.machine.ssh.schedule_fault(
+            LabFault(at, "before" if action != "after" else "after", "hang" if action == "hang" else "cut")
+        )
 
     def came(self) -> bool:
         came = not self.machine.ssh.armed
-        self.machine.ssh.disarm()
+        self.machine.ssh.cancel_fault()
         return came
 
     def mark(self) -> None:
-        self._seen = len(self.machine.ssh.entries())
+        self._seen = len(self.machine.ssh.read_entries())
 
     def counted(self) -> tuple[int, int, int]:
-        entries = self.machine.ssh.entries()[self._seen :]
-        seen = traffic(entries)
+        entries = self.machine.ssh.read_entries()[self._seen :]
+        seen = sum_traffic(entries)
         return seen.connections, seen.channels, sum(entry.event == "request" for entry in entries)
 
     def asked(self) -> str:
-        return "\n".join((*self.machine.calls(), *(entry.detail or "" for entry in self.machine.ssh.entries())))
+        return "\n".join((*self.machine.read_calls(), *(entry.detail or "" for entry in self.machine.ssh.read_entries())))
 
 
 _OWN = ("lab/", "users/", "windows/temp")
@@ -280,19 +284,19 @@ def everything_of(host: Host) -> tuple[set[str], set[str]]:
         for key in host.registry
         for named in ((key.values or {}).values() or [NamedValue("", Value(0, b""))])
     }
-    return set(_paths(host.files.directory("C:\\"), "C:")), values
+    return set(_paths(host.files.get_directory("C:\\"), "C:")), values
 
 
 def _values(exported: str) -> Iterator[str]:
     key = ""
     for line in exported.replace("\\\n  ", "").splitlines():
         key = line if line.startswith("[") else key
-        if not any(one in key for one in _COUNTED):
+        if not any(item in key for item in _COUNTED):
             yield f"{key} {line}"
 
 
 def _paths(directory: SimulatedDirectory, path: str) -> Iterator[str]:
-    for node in listed(directory):
+    for node in list_entries(directory):
         yield f"{path}\\{node.name}"
         if isinstance(node, SimulatedDirectory):
             yield from _paths(node, f"{path}\\{node.name}")

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from transom.hosts.steps.payload_directory import PayloadDirectory
-from transom.sources.payload import read_payload
-from transom.windows.payload import Payload
-from transom.windows.payload.lock import Lock, Locked
+from transom.sources.payload import parse_payload
+from transom.windows.payload.lock import Lock, LockedFile
+from transom.windows.payload.payload import Payload
 
 HOSTS = ("github.com", "dl.k8s.io")
 
@@ -52,15 +52,15 @@ def _packed(members: Mapping[str, bytes]) -> bytes:
 
 def completed(directory: Path) -> PayloadDirectory:
     """A payload's directory as `payload build` leaves it, with programs that a simulated host starts."""
-    found: dict[str, Locked] = {}
+    found: dict[str, LockedFile] = {}
     (directory / "downloads").mkdir()
-    for file in read_payload((directory / "payload.yaml").read_bytes()).files:
+    for file in parse_payload((directory / "payload.yaml").read_bytes()).files:
         if not file.url:
             continue
         content = b"MZservice " + file.path.encode()
         sha256 = hashlib.sha256(content).hexdigest()
         (directory / "downloads" / sha256).write_bytes(content)
         members = {**(found[file.url].members if file.url in found else {}), **({file.member: sha256} if file.member else {})}
-        found[file.url] = Locked(sha256, file.checksums, members)
-    (directory / "payload.lock").write_bytes(Lock(files=found).text())
+        found[file.url] = LockedFile(sha256, file.checksums, members)
+    (directory / "payload.lock").write_bytes(Lock(files=found).to_json())
     return PayloadDirectory.open(directory)

@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 from typer.testing import CliRunner
 
-from transom.cli.program import program
+from transom.cli.program import build_program
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
 
@@ -41,7 +41,7 @@ PROVIDED: dict[str, Secret | None] = {
 
 
 def shipped(*arguments: str) -> str:
-    done = CliRunner().invoke(program(), ["payload", *arguments])
+    done = CliRunner().invoke(build_program(), ["payload", *arguments])
     assert done.exit_code == 0, done.output
     return done.stdout
 

@@ -41,15 +41,20 @@ services:
 
 def with_pods(path: Path) -> Path:
     """The lab's payload with a runtime on which pods become Ready, without containerd.exe and kube-proxy.exe."""
-    whole = payload.directory()
+    whole = payload.build_directory()
     path.mkdir()
-    for file in (whole / "kubelet.exe", whole / RUNNER, build.program(build.RUNTIME), build.program(build.RECORDER)):
+    for file in (
+        whole / "kubelet.exe",
+        whole / RUNNER,
+        build.build_program(build.RUNTIME),
+        build.build_program(build.RECORDER),
+    ):
         (path / file.name).symlink_to(file)
     made, more = yaml.safe_load((whole / "payload.yaml").read_text()), yaml.safe_load(WITH_PODS)
-    made["files"] = [one for one in made["files"] if one.get("services") == ["kubelet"]] + more["files"]
-    settings = next(one for one in made["files"] if one["path"] == r"C:\k\kubelet.yaml")
+    made["files"] = [file for file in made["files"] if file.get("services") == ["kubelet"]] + more["files"]
+    settings = next(file for file in made["files"] if file["path"] == r"C:\k\kubelet.yaml")
     settings["content"] += "staticPodPath: 'C:\\k\\static'\n"
-    kubelet = next(one for one in made["services"] if one["name"] == "kubelet")
+    kubelet = next(service for service in made["services"] if service["name"] == "kubelet")
     made["services"] = [kubelet | {"dependsOn": ["runtime"]}, *more["services"]]
     del made["variables"]
     (path / "payload.yaml").write_text(yaml.safe_dump(made))
@@ -106,7 +111,7 @@ class Workloads:
     async def there(self) -> AsyncIterator[None]:
         """All are Ready; at the end of the block what a drain leaves is the same, and `web` has all its pods again."""
         said = '{.metadata.name} {.spec.unschedulable} {.status.conditions[?(@.type=="Ready")].status}{"\\n"}'
-        command = [kubernetes.binaries() / "kubectl", "--kubeconfig", self._installed.control_plane.kubeconfig]
+        command = [kubernetes.build_binaries() / "kubectl", "--kubeconfig", self._installed.control_plane.kubeconfig]
         scheduling = asyncio.create_task(self._schedule())
         watch = Process([*command, "get", "nodes", "--watch", "-o", f"jsonpath={said}"], self._log)
         try:
@@ -149,7 +154,7 @@ class Workloads:
     async def pods(self) -> dict[str, str]:
         """The pods that are there, and their UIDs."""
         found = (await self._installed.get("/api/v1/namespaces/default/pods"))["items"]
-        return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found}
+        return {item["metadata"]["name"]: item["metadata"]["uid"] for item in found}
 
     def away(self) -> tuple[set[frozenset[str]], set[frozenset[str]]]:
         """The nodes that were cordoned together, and those that were not Ready together, by a watch: no change is missed."""
@@ -175,8 +180,10 @@ class Workloads:
 def _bind(control_plane: ControlPlane) -> None:
     """Give each pod that has no node the one that its DaemonSet wants, or the one with the fewest of its kind."""
     pods = _listed(control_plane, "/api/v1/namespaces/default/pods")
-    nodes = [one["metadata"]["name"] for one in _listed(control_plane, "/api/v1/nodes") if not one["spec"].get("unschedulable")]
-    of = Counter((one["metadata"].get("labels", {}).get("app"), one["spec"].get("nodeName")) for one in pods)
+    nodes = [
+        item["metadata"]["name"] for item in _listed(control_plane, "/api/v1/nodes") if not item["spec"].get("unschedulable")
+    ]
+    of = Counter((pod["metadata"].get("labels", {}).get("app"), pod["spec"].get("nodeName")) for pod in pods)
     for pod in pods:
         if "nodeName" in pod["spec"] or "deletionTimestamp" in pod["metadata"] or not nodes:
             continue
@@ -185,7 +192,7 @@ def _bind(control_plane: ControlPlane) -> None:
             terms = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
             node = terms[0]["matchFields"][0]["values"][0]
         else:
-            node = min(nodes, key=lambda one: of[app, one])
+            node = min(nodes, key=lambda node: of[app, node])
             of[app, node] += 1
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
         control_plane.request("POST", f"/api/v1/namespaces/default/pods/{name}/binding", binding)

@@ -10,11 +10,11 @@ from typing import Final
 
 import asyncssh
 import pytest
-from lab.powershell import statements
+from lab.powershell import list_statements
 from tests.windows.userdata import powershell
 
 from transom.proxy.settings import Egress
-from transom.windows.firstboot import user_data
+from transom.windows.firstboot import build_user_data
 from winsim import Host, Simulator
 from winsim.host import KEYS
 
@@ -37,7 +37,7 @@ class NewMachine:
 
     def boot(self, script: str, without: str = "") -> None:
         """Run the script, but for the commands that begin with `without`."""
-        for text in statements(script):
+        for text in list_statements(script):
             for name, (begins, effect) in EFFECTS.items():
                 if re.match(begins, text) and name != without:
                     self.done.add(name)
@@ -56,7 +56,7 @@ def _nothing(_: Host, __: str) -> None:
 
 
 def _keys(host: Host, text: str) -> None:
-    found = re.search(r"\$lines \+ '([^']+)'", text)
+    found = re.search(r"\$text \+ '([^']+)'", text)
     assert found is not None
     host.files.write(KEYS, found[1].encode())
 
@@ -75,7 +75,7 @@ def _enabled(host: Host, text: str) -> None:
 EFFECTS: Final[dict[str, tuple[str, Callable[[Host, str], None]]]] = {
     "capability": (r"Add-WindowsCapability -Online -Name 'OpenSSH\.Server", _nothing),
     "service": ("Start-Service -Name 'sshd'", _nothing),
-    "key": (r"Set-Content -LiteralPath \$keys ", _keys),
+    "key": (r"\[IO\.File\]::WriteAllBytes\(\$keys,", _keys),
     "access list": (r"& \"\$env:SystemRoot\\System32\\icacls\.exe\" \$keys '/inheritance:r'", _closed),
     "port": ("New-NetFirewallRule ", _nothing),
     "account": ("Enable-LocalUser ", _enabled),
@@ -105,7 +105,7 @@ async def comes_in(simulator: Simulator, host: Host) -> bool:
 
 def script_of(simulator: Simulator, platform: str) -> str:
     key = simulator.client_key.export_public_key().decode().strip()
-    text = user_data(key, Egress(), platform=platform).text
+    text = build_user_data(key, Egress(), platform=platform).text
     return text if platform == "GCP" else powershell(text)
 
 

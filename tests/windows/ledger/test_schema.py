@@ -12,19 +12,19 @@ import msgspec
 import pytest
 
 from transom.windows import ledger
-from transom.windows.host import Preparation
 from transom.windows.host.entries import FormerValue, LedgerError
+from transom.windows.host.host_state import Preparation
 from transom.windows.host.queries import LEDGER
 from transom.windows.ledger import Ledger
-from transom.windows.parts.downtime import Deferred, Downtime
+from transom.windows.parts.downtime import DeferredRestart, Downtime
 from transom.windows.parts.environment import Environments
 from transom.windows.parts.environment_items import LedgerItem, MachineVariable, ServiceEnvironment, ServiceVariable
-from transom.windows.parts.installed import Installed, Output, OwnFile, OwnService, Prepared, TakenOver
+from transom.windows.parts.installed import InstalledPayload, Output, OwnFile, OwnService, PreparedWindows, TakenOverService
 from transom.windows.parts.registry_value import OwnValue
-from transom.windows.parts.trust import Trusted
-from transom.windows.registry import Key, NamedValue, Registry
+from transom.windows.parts.trust import TrustedCertificate
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import dword, type_name
+from transom.windows.registry.registry import Key, NamedValue, Registry
+from transom.windows.registry.values import build_dword, format_type_name
 
 FULL = Ledger(
     salt=b"salt",
@@ -38,13 +38,13 @@ FULL = Ledger(
         },
     ),
     winhttp=OwnValue("00", "01", FormerValue("WinHttpSettings", 3, "00")),
-    trust={"ROOT": {"00": Trusted(added=True, subject="CN=a", policy=True, was=FormerValue("Blob", 3, "00"))}},
+    trust={"ROOT": {"00": TrustedCertificate(added=True, subject="CN=a", policy=True, was=FormerValue("Blob", 3, "00"))}},
     keys=(r"HKEY_LOCAL_MACHINE\SOFTWARE\a",),
-    downtime=Downtime({"kubelet": "running", "other": "check"}, {"kubelet": Deferred(1)}, ("kubelet",)),
-    installed=Installed(
+    downtime=Downtime({"kubelet": "running", "other": "check"}, {"kubelet": DeferredRestart(1)}, ("kubelet",)),
+    installed=InstalledPayload(
         "1.0.0",
-        Prepared(Preparation(True, "win-1", (10250,), (r"C:\k",)), 1),
-        {"kubelet": OwnService(adopted=True, networks=("Overlay",), taken=TakenOver("a.exe", 16, 2))},
+        PreparedWindows(Preparation(True, "win-1", (10250,), (r"C:\k",)), 1),
+        {"kubelet": OwnService(adopted=True, networks=("Overlay",), taken=TakenOverService("a.exe", 16, 2))},
         {r"C:\k\a.exe": OwnFile("digest", 1, aside=True, former="former", former_size=2, found="found")},
         (r"C:\k", r"C:\var"),
         (r"C:\k",),
@@ -57,13 +57,13 @@ FULL = Ledger(
 
 def lines(full: Ledger) -> dict[str, Any]:
     """Each line of a ledger: its type, and what stands in it; of JSON the fields with the kinds of their values."""
-    registry = Registry().apply(ledger.edits(Registry(), full))
+    registry = Registry().apply(ledger.build_edits(Registry(), full))
     found: dict[str, Any] = {}
     for key in registry:
         for named in (key.values or {}).values():
-            text = named.value.text() if named.value.type == 1 else ""
+            text = named.value.decode_text() if named.value.type == 1 else ""
             shape = _shape(json.loads(text)) if text.startswith("{") else text
-            found[rf"{key.path.removeprefix(LEDGER)}\{named.name}"] = [type_name(named.value.type), shape]
+            found[rf"{key.path.removeprefix(LEDGER)}\{named.name}"] = [format_type_name(named.value.type), shape]
     return found
 
 
@@ -95,7 +95,7 @@ def _parts(value: object) -> list[msgspec.Struct]:
     if isinstance(value, msgspec.Struct):
         return [value, *(part for name in value.__struct_fields__ for part in _parts(getattr(value, name)))]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ()
-    return [part for one in inner for part in _parts(one)]
+    return [part for item in inner for part in _parts(item)]
 
 
 def _is_default(part: msgspec.Struct, name: str) -> bool:
@@ -106,12 +106,12 @@ def _is_default(part: msgspec.Struct, name: str) -> bool:
 
 
 def test_it_is_read_as_it_was_written() -> None:
-    assert ledger.read(Registry().apply(ledger.edits(Registry(), FULL))) == FULL
+    assert ledger.read(Registry().apply(ledger.build_edits(Registry(), FULL))) == FULL
 
 
 @pytest.mark.parametrize("version", [ledger.VERSION + 1, 2**32 - 1])
 def test_a_newer_ledger_is_refused_before_anything_is_made_of_it(version: int) -> None:
-    newer = Registry().apply([*ledger.edits(Registry(), FULL), SetValue(LEDGER, "Version", dword(version))])
-    tasks = Key(rf"{LEDGER}\Tasks", {"a": NamedValue("a", dword(1))})
+    newer = Registry().apply([*ledger.build_edits(Registry(), FULL), SetValue(LEDGER, "Version", build_dword(version))])
+    tasks = Key(rf"{LEDGER}\Tasks", {"a": NamedValue("a", build_dword(1))})
     with pytest.raises(LedgerError, match="written by a newer Transom"):
         ledger.read(Registry([*newer, tasks]))

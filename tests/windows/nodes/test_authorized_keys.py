@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transom.windows.nodes.authorized_keys import beside, holds, without
+from transom.windows.nodes.authorized_keys import has_key, insert_key_after, without
 
 OLD, NEW, OTHER = "ssh-ed25519 AAAAold=", "ecdsa-sha2-nistp256 AAAAnew", "ssh-rsa AAAAother"
 
@@ -24,17 +24,17 @@ OLD, NEW, OTHER = "ssh-ed25519 AAAAold=", "ecdsa-sha2-nistp256 AAAAnew", "ssh-rs
     ],
 )
 def test_the_new_key_takes_the_place_of_the_old_one(before: str, between: str | None, after: str) -> None:
-    held = beside(before.encode(), [OLD], NEW)
+    held = insert_key_after(before.encode(), [OLD], NEW)
     assert held is not None
     assert between is None or held == between.encode()
-    assert holds(held, OLD)
-    assert holds(held, NEW)
+    assert has_key(held, OLD)
+    assert has_key(held, NEW)
     assert without(held, [OLD]) == after.encode()
 
 
 @pytest.mark.parametrize("content", ["", "\r\n", f"#{OLD}", f"{OTHER} {OLD}", "ssh-ed25519", f"{OLD}x", 'command="open ' + OLD])
 def test_where_the_old_key_is_not_nothing_is_written(content: str) -> None:
-    assert beside(content.encode(), [OLD], NEW) is None
+    assert insert_key_after(content.encode(), [OLD], NEW) is None
     assert without(content.encode(), [OLD]) == content.encode()
 
 
@@ -46,13 +46,13 @@ lines = st.one_of(
 @given(st.lists(st.tuples(lines, st.sampled_from([b"\n", b"\r\n"]))))
 def test_other_lines_stay_and_the_host_is_never_without_a_key(given_: list[tuple[bytes, bytes]]) -> None:
     content = b"".join(line + end for line, end in given_)
-    held = beside(content, [OLD], NEW)
+    held = insert_key_after(content, [OLD], NEW)
     if held is None:
         return
-    assert holds(held, NEW)
-    assert holds(held, OLD) == holds(content, OLD)
-    assert beside(held, [OLD], NEW) == held
+    assert has_key(held, NEW)
+    assert has_key(held, OLD) == has_key(content, OLD)
+    assert insert_key_after(held, [OLD], NEW) == held
     done = without(held, [OLD])
-    assert holds(done, NEW)
-    assert not holds(done, OLD)
+    assert has_key(done, NEW)
+    assert not has_key(done, OLD)
     assert without(done, [NEW]) == without(content, [OLD, NEW])

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transom.windows.nodes import inventory
+from transom.windows.nodes.host_addresses import NO_NETWORKS, HostNetworks
 
 AWS = {"providerSpec": {"value": {"kind": "AWSMachineProviderConfig"}}}
 AZURE = {"providerSpec": {"value": {"kind": "AzureMachineProviderSpec"}}}
@@ -18,10 +19,13 @@ VSPHERE = {"providerSpec": {"value": {"kind": "VSphereMachineProviderSpec"}}}
     [
         ("10.0.0.7", "username=Administrator", "10.0.0.7", "10.0.0.7", "Administrator"),
         ("win-1.corp.example", "username=CORP\\joe", "win-1.corp.example", "win-1.corp.example", "CORP\\joe"),
+        # a person wrote it
+        ("localhost", "username=joe", "localhost", "localhost", "joe"),
+        ("127.0.0.1", "username=joe", "127.0.0.1", "127.0.0.1", "joe"),
         ("WIN-1", " username = joe@corp.example\n", "win-1", "win-1", "joe@corp.example"),
         ("fd00::7", "username=Administrator", "ipv6-fd00-0-0-0-0-0-0-7", "fd00::7", "Administrator"),
         ("fd00--7.ipv6-literal.net", "username=joe", "ipv6-fd00-0-0-0-0-0-0-7", "fd00::7", "joe"),
-        ("FE80--1s4.ipv6-literal.net", "username=joe", "ipv6-fe80-0-0-0-0-0-0-1", "fe80::1", "joe"),
+        ("FD00--1s4.ipv6-literal.net", "username=joe", "ipv6-fd00-0-0-0-0-0-0-1", "fd00::1", "joe"),
         ("FD00:0::7", "username=Administrator", "ipv6-fd00-0-0-0-0-0-0-7", "fd00:0::7", "Administrator"),
     ],
 )
@@ -53,12 +57,23 @@ def test_entries_of_the_config_map(key: str, value: str, name: str, address: str
         ("win-1", "username=a\nnodeIP=10.0.0.0/8", "line 2: nodeIP must be"),
         ("win-1", "username=a\nnodeIP=fe80::1%3", "line 2: nodeIP must be"),
         ("win-1", "username=a\nhostKey=ssh-ed25519 hunter2", "line 2: hostKey: "),
+        ("win-1", "username=a\naddresses=", "line 2: addresses must be"),
+        ("win-1", "username=a\naddresses=10.0.0.8,10.0.0.0/8", "line 2: addresses: 10.0.0.0/8 must be"),
+        ("win-1", "username=a\naddresses=10.0.0.8,10.0.0.8", "twice"),
+        ("win-1", "username=a\naddresses=fe80::1%3", "line 2: addresses: fe80::1%3 must be"),
+        ("win-1", "username=a\naddresses=127.0.0.1", "not the address of one machine"),
+        ("win-1", "username=a\naddresses=localhost", "a name of every machine"),
+        ("win-1", "username=a\naddresses=" + ",".join(f"10.0.0.{n}" for n in range(17)), "1 to 16"),
+        ("169.254.1.0", "username=a", "a link-local address"),
+        ("fe80--1s4.ipv6-literal.net", "username=a", "a link-local address"),
+        ("0.0.0.0", "username=a", "not the address of one machine"),
+        ("224.0.0.1", "username=a", "not the address of one machine"),
     ],
 )
 def test_a_wrong_entry_is_named_and_only_it_is_skipped(key: str, value: str, said: str) -> None:
     made = list(inventory.from_config_map({key: value, "good": "username=Administrator"}))
-    assert [one.name for one in made if isinstance(one, inventory.InventoryEntry)] == ["good"]
-    (rejected,) = (one for one in made if isinstance(one, inventory.Rejected))
+    assert [item.name for item in made if isinstance(item, inventory.InventoryEntry)] == ["good"]
+    (rejected,) = (item for item in made if isinstance(item, inventory.RejectedEntry))
     assert rejected.origin == key
     assert said in rejected.reason
 
@@ -72,9 +87,15 @@ def test_further_lines_of_an_entry() -> None:
     assert made.spec == {"address": "10.0.0.7", "lifecycle": "Node", **wanted}
 
 
+def test_more_addresses_of_an_entry() -> None:
+    (made,) = inventory.from_config_map({"10.0.0.7": "username=a\naddresses=10.9.9.2, fd00::9,ec2-18-194-1-2.example"})
+    assert isinstance(made, inventory.InventoryEntry)
+    assert made.spec["addresses"] == ["10.9.9.2", "fd00::9", "ec2-18-194-1-2.example"]
+
+
 def test_an_address_written_twice() -> None:
     made = list(inventory.from_config_map({"fd00::7": "username=a", "FD00:0::7": "username=b"}))
-    assert [type(one) for one in made] == [inventory.InventoryEntry, inventory.Rejected]
+    assert [type(item) for item in made] == [inventory.InventoryEntry, inventory.RejectedEntry]
 
 
 @settings(deadline=None)
@@ -82,7 +103,7 @@ def test_an_address_written_twice() -> None:
 def test_any_config_map_is_read(data: dict[str, str]) -> None:
     made = list(inventory.from_config_map(data))
     assert len(made) == len(data)
-    names = [one.name for one in made if isinstance(one, inventory.InventoryEntry)]
+    names = [item.name for item in made if isinstance(item, inventory.InventoryEntry)]
     assert len(set(names)) == len(names)
 
 
@@ -151,7 +172,7 @@ def test_machines_that_are_left_alone(value: Any) -> None:
 @pytest.mark.parametrize("value", [machine(phase="Provisioning"), machine(phase="Failed"), machine(addresses=())])
 def test_machines_that_are_not_there_yet(value: Any) -> None:
     made = inventory.from_machine(value)
-    assert isinstance(made, inventory.Rejected)
+    assert isinstance(made, inventory.RejectedEntry)
     assert made.waiting
 
 
@@ -179,11 +200,77 @@ def test_machines_of_cluster_api() -> None:
     }
     assert inventory.from_cluster_machine(cluster_machine("linux")) is None
     assert inventory.from_cluster_machine(cluster_machine(labels={})) is None
-    assert isinstance(inventory.from_cluster_machine(cluster_machine(node=None)), inventory.Rejected)
+    assert isinstance(inventory.from_cluster_machine(cluster_machine(node=None)), inventory.RejectedEntry)
+
+
+NETWORKS = HostNetworks(overlay=("10.244.0.0/16", "172.30.0.0/16", "fd01::/48"))
+IN_MACHINE_NETWORK = HostNetworks(machine=("40.0.0.0/16",), overlay=("10.244.0.0/16",))
+OF_NODE = HostNetworks(overlay=("10.0.0.0/8",), node=frozenset(("10.0.1.2",)))
+
+
+@pytest.mark.parametrize(
+    ("addresses", "networks", "wanted"),
+    [
+        # kubernetes#83584: vSphere lists the address of a card without DHCP first
+        ("169.254.1.0 40.0.1.4", NO_NETWORKS, "40.0.1.4"),
+        # WMCO PR #399
+        ("fe80::250:56ff:fe8c:1 10.0.1.2", NO_NETWORKS, "10.0.1.2"),
+        ("fe80::250:56ff:fe8c:1 fd00::2", NO_NETWORKS, "fd00::2"),
+        ("fe80::1%3 fd00::2", NO_NETWORKS, "fd00::2"),
+        ("127.0.0.1 10.0.1.2", NO_NETWORKS, "10.0.1.2"),
+        ("::1 10.0.1.2", NO_NETWORKS, "10.0.1.2"),
+        ("::ffff:127.0.0.1 10.0.1.2", NO_NETWORKS, "10.0.1.2"),
+        ("0.0.0.0 224.0.0.1 255.255.255.255 10.0.1.2", NO_NETWORKS, "10.0.1.2"),
+        # image-builder#1428: the addresses of the CNI are listed, too
+        ("10.244.3.2 10.0.1.2", NETWORKS, "10.0.1.2"),
+        ("172.30.0.5 10.244.3.2 10.0.1.2", NETWORKS, "10.0.1.2"),
+        ("fd01::5 fd00::2", NETWORKS, "fd00::2"),
+        ("10.244.3.2 ExternalIP:18.194.1.2", NETWORKS, "18.194.1.2"),
+        ("10.244.3.2", NETWORKS, "10.244.3.2"),
+        ("18.194.1.2 10.0.1.2", NO_NETWORKS, "10.0.1.2"),
+        ("18.194.1.2 fd00::2", NO_NETWORKS, "fd00::2"),
+        ("ExternalIP:18.194.1.2 10.0.1.2", NO_NETWORKS, "10.0.1.2"),
+        ("192.168.99.4 40.0.1.4", IN_MACHINE_NETWORK, "40.0.1.4"),
+        ("10.244.3.2 40.0.1.4", IN_MACHINE_NETWORK, "40.0.1.4"),
+        # pods and machines have one network (AWS VPC CNI)
+        ("10.0.7.7 10.0.1.2", OF_NODE, "10.0.1.2"),
+        ("192.168.56.1 10.0.1.2", OF_NODE, "10.0.1.2"),
+        ("169.254.1.0 InternalDNS:win-1.corp.example", NO_NETWORKS, "win-1.corp.example"),
+        ("169.254.1.0 Hostname:localhost ExternalIP:18.194.1.2", NO_NETWORKS, "18.194.1.2"),
+        ("10.0.1.2 10.0.1.3", NO_NETWORKS, "10.0.1.2"),
+        ("10.0.1.2", HostNetworks(machine=("nonsense",), overlay=("10.0.0.0/99",)), "10.0.1.2"),
+        ("169.254.1.0 fe80::1 127.0.0.1", NO_NETWORKS, None),
+        ("Hostname:localhost", NO_NETWORKS, None),
+    ],
+)
+def test_which_address_of_a_machine_is_connected_to(addresses: str, networks: HostNetworks, wanted: str | None) -> None:
+    listed = [(type_ or "InternalIP", text) for type_, text in (_typed(part) for part in addresses.split())]
+    of_machine_api = inventory.from_machine(machine(addresses=listed), networks)
+    value = cluster_machine()
+    value["status"]["addresses"] = [{"type": type_, "address": text} for type_, text in listed]
+    for made in (of_machine_api, inventory.from_cluster_machine(value, networks)):
+        if wanted is None:
+            assert isinstance(made, inventory.RejectedEntry)
+            assert made.waiting
+        else:
+            assert isinstance(made, inventory.InventoryEntry)
+            assert made.spec["address"] == wanted
+
+
+def _typed(text: str) -> tuple[str, str]:
+    type_ = next((name for name in ("ExternalIP", "InternalDNS", "Hostname") if text.startswith(f"{name}:")), "")
+    return type_, text.removeprefix(f"{type_}:")
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["InternalIP", "Hostname", "?", None]), st.text(max_size=20)), max_size=4))
+def test_any_addresses_of_a_machine_are_read(addresses: list[Any]) -> None:
+    made = inventory.from_machine(machine(addresses=addresses), NETWORKS)
+    assert isinstance(made, inventory.RejectedEntry) or made.spec["address"] in [text for _, text in addresses]
 
 
 @pytest.mark.parametrize(
     ("owned", "gone", "wanted"), [(1, 1, False), (2, 1, False), (2, 2, True), (10, 2, False), (10, 3, True), (100, 20, False)]
 )
 def test_the_guard_against_vanishing(owned: int, gone: int, wanted: bool) -> None:
-    assert inventory.vanishing(owned, gone) == wanted
+    assert inventory.should_confirm_removal(owned, gone) == wanted

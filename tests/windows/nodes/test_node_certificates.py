@@ -1,15 +1,20 @@
 """A table of requests: who gets a certificate, and why nobody else does."""
 
 import base64
+import time
 from collections.abc import Sequence
 
 import msgspec
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+from tests.windows.hostile_requests import HOSTILE_REQUESTS
 from tests.windows.node_certificates import CLIENT_USAGES, SERVING_USAGES, pem
 
-from transom.windows.nodes import address
 from transom.windows.nodes.node_certificates import (
     CLIENT,
     SERVING,
@@ -17,9 +22,10 @@ from transom.windows.nodes.node_certificates import (
     Judgement,
     KnownNode,
     Member,
-    Reserved,
-    judge,
+    ReservedIdentities,
+    decide_approval,
 )
+from transom.windows.nodes.windows_instance import parse_ip_address
 
 ONE = Member(
     "win-1", "win-1", "u-1", frozenset({"10.0.0.7"}), frozenset({"win-1", "win-1.corp.example"}), "system:bootstrap:aaaaaa"
@@ -56,7 +62,7 @@ def serving(body: bytes | None = None, username: str = "system:node:win-1", **ot
     ],
 )
 def test_a_host_gets_its_own(request_: CertificateRequest) -> None:
-    assert judge(request_, (ONE, TWO, MACHINE), {}).verdict == "Approve"
+    assert decide_approval(request_, (ONE, TWO, MACHINE), {}).verdict == "Approve"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +105,7 @@ def test_a_host_gets_its_own(request_: CertificateRequest) -> None:
     ],
 )
 def test_nobody_else_does_and_it_is_said(request_: CertificateRequest, said: str) -> None:
-    found = judge(request_, (ONE, TWO, MACHINE), {})
+    found = decide_approval(request_, (ONE, TWO, MACHINE), {})
     assert found.verdict == "Leave"
     assert said in found.reason
 
@@ -124,32 +130,32 @@ def test_nobody_else_does_and_it_is_said(request_: CertificateRequest, said: str
     ],
 )
 def test_what_is_somebody_elses_is_left_alone(request_: CertificateRequest) -> None:
-    assert judge(request_, (ONE, TWO, MACHINE, SHARING), {}) == Judgement("Ignore")
+    assert decide_approval(request_, (ONE, TWO, MACHINE, SHARING), {}) == Judgement("Ignore")
 
 
 def test_a_node_that_is_there() -> None:
     nodes = {"win-1": KnownNode(ready=True, uid="u-1")}
-    assert judge(client(), (ONE,), nodes).verdict == "Leave"
-    assert judge(serving(), (ONE,), nodes).verdict == "Approve"
-    assert judge(client(), (ONE,), {"win-1": KnownNode(ready=False, uid="u-1")}).verdict == "Approve"
+    assert decide_approval(client(), (ONE,), nodes).verdict == "Leave"
+    assert decide_approval(serving(), (ONE,), nodes).verdict == "Approve"
+    assert decide_approval(client(), (ONE,), {"win-1": KnownNode(ready=False, uid="u-1")}).verdict == "Approve"
     # made anew by somebody else, or there before the host was
     others = {"win-1": KnownNode(ready=False, uid="u-9")}
     for member in (ONE, msgspec.structs.replace(ONE, node_uid="")):
         for request_ in (client(), serving()):
-            assert "is not that of WindowsInstance win-1" in judge(request_, (member,), others).reason
+            assert "is not that of WindowsInstance win-1" in decide_approval(request_, (member,), others).reason
 
 
 def test_a_token_that_every_node_has() -> None:
     """It proves nothing of who asks: with it nobody takes the place of a Node that is there."""
     asked = client(pem("system:node:win-4"), BOOTSTRAPPER, groups=())
-    assert judge(asked, (ONE, SHARING), {}) == Judgement("Approve", SHARING)
+    assert decide_approval(asked, (ONE, SHARING), {}) == Judgement("Approve", SHARING)
     there = msgspec.structs.replace(SHARING, node_uid="u-4")
-    assert "delete the Node" in judge(asked, (there,), {"win-4": KnownNode(ready=False, uid="u-4")}).reason
+    assert "delete the Node" in decide_approval(asked, (there,), {"win-4": KnownNode(ready=False, uid="u-4")}).reason
 
 
 def test_an_instance_that_cannot_be_the_node_that_it_says() -> None:
     for name in ("linux-1", "a b", "x/../../y", "system:node:x", "kubernetes.default.svc"):
-        found = judge(client(pem(f"system:node:{name}"), "system:bootstrap:eeeeee"), (ONE, NOTHING), {})
+        found = decide_approval(client(pem(f"system:node:{name}"), "system:bootstrap:eeeeee"), (ONE, NOTHING), {})
         assert found == Judgement("Leave", NOTHING, NOTHING.refusal)
 
 
@@ -170,9 +176,9 @@ def test_an_instance_that_cannot_be_the_node_that_it_says() -> None:
 )
 def test_what_is_the_clusters_own_is_in_no_certificate(sans: Sequence[str], said: str) -> None:
     """Even where an object of the instance names it."""
-    spelled = {address(one) or one.lower() for one in sans}
+    spelled = {parse_ip_address(san) or san.lower() for san in sans}
     member = msgspec.structs.replace(ONE, names=frozenset(spelled), addresses=frozenset(spelled))
-    reserved = Reserved(
+    reserved = ReservedIdentities(
         frozenset({"kubernetes", "api.corp.example"}),
         frozenset({"win-2", "web"}),
         frozenset({"svc", "cluster.local"}),
@@ -180,23 +186,23 @@ def test_what_is_the_clusters_own_is_in_no_certificate(sans: Sequence[str], said
         ("10.96.0.0/16",),
     )
     asked = serving(pem(sans=sans))
-    assert judge(asked, (member,), {}).verdict == "Approve"
-    assert judge(asked, (member,), {}, reserved).reason.startswith(said)
-    assert judge(serving(), (ONE,), {}, reserved).verdict == "Approve"
+    assert decide_approval(asked, (member,), {}).verdict == "Approve"
+    assert decide_approval(asked, (member,), {}, reserved).reason.startswith(said)
+    assert decide_approval(serving(), (ONE,), {}, reserved).verdict == "Approve"
     named = msgspec.structs.replace(ONE, node_name="kubernetes")
-    assert "API server" in judge(client(pem("system:node:kubernetes")), (named,), {}, reserved).reason
+    assert "API server" in decide_approval(client(pem("system:node:kubernetes")), (named,), {}, reserved).reason
 
 
 def test_two_instances_of_one_name_get_nothing() -> None:
     twin = Member("twin", "win-1", requestor="system:bootstrap:dddddd")
-    assert "more than one" in judge(client(), (ONE, twin), {}).reason
+    assert "more than one" in decide_approval(client(), (ONE, twin), {}).reason
 
 
 def test_a_request_that_was_tampered_with() -> None:
     body = bytearray(x509.load_pem_x509_csr(pem()).public_bytes(Encoding.DER))
     body[-1] ^= 1
     tampered = x509.load_der_x509_csr(bytes(body)).public_bytes(Encoding.PEM)
-    assert "signature" in judge(client(tampered), (ONE,), {}).reason
+    assert "signature" in decide_approval(client(tampered), (ONE,), {}).reason
 
 
 @pytest.mark.parametrize(
@@ -211,7 +217,7 @@ def test_a_request_that_cryptography_fails_on_in_its_own_way(was: str, becomes: 
     assert made.count(bytes.fromhex(was)) == 1
     lines = base64.encodebytes(made.replace(bytes.fromhex(was), bytes.fromhex(becomes))).decode()
     asked = f"-----BEGIN CERTIFICATE REQUEST-----\n{lines}-----END CERTIFICATE REQUEST-----\n".encode()
-    assert "no PKCS #10 request" in judge(client(asked), (ONE,), {}).reason
+    assert "no PKCS #10 request" in decide_approval(client(asked), (ONE,), {}).reason
 
 
 @pytest.mark.parametrize(
@@ -225,4 +231,46 @@ def test_a_request_that_cryptography_fails_on_in_its_own_way(was: str, becomes: 
     ],
 )
 def test_addresses_have_one_spelling(text: str, wanted: str | None) -> None:
-    assert address(text) == wanted
+    assert parse_ip_address(text) == wanted
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE_REQUESTS if not name.startswith("large-")])
+def test_keys_that_no_kubelet_has_cost_nothing(name: str) -> None:
+    body = HOSTILE_REQUESTS[name]()
+    started = time.thread_time()
+    judgement = decide_approval(serving(body), (ONE,), {})
+    assert judgement.verdict == "Leave"
+    assert time.thread_time() - started < 0.2
+
+
+@pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1()])
+def test_keys_of_kubelets_on_each_curve_are_taken(curve: ec.EllipticCurve) -> None:
+    assert decide_approval(client(sign_request(ec.generate_private_key(curve))), (ONE,), {}).verdict == "Approve"
+
+
+def test_rsa_and_ed25519_keys_are_taken() -> None:
+    for key in (
+        rsa.generate_private_key(65_537, 4096),
+        rsa.generate_private_key(65_537, 2048),
+        ed25519.Ed25519PrivateKey.generate(),
+    ):
+        assert decide_approval(client(sign_request(key)), (ONE,), {}).verdict == "Approve"
+
+
+def test_a_curve_that_is_weak_and_a_short_key_are_left() -> None:
+    for key in (ec.generate_private_key(ec.SECP192R1()), rsa.generate_private_key(65_537, 1024)):
+        assert decide_approval(client(sign_request(key)), (ONE,), {}).verdict == "Leave"
+
+
+def test_a_request_that_is_too_large_is_left_with_the_reason() -> None:
+    judgement = decide_approval(msgspec.structs.replace(client(), pem=b"", is_too_large=True), (ONE,), {})
+    assert (judgement.verdict, judgement.member) == ("Leave", ONE)
+    assert "too large" in judgement.reason
+
+
+def sign_request(key: CertificateIssuerPrivateKeyTypes) -> bytes:
+    """Return what a kubelet of win-1 would ask with such a key."""
+    names = ((NameOID.ORGANIZATION_NAME, "system:nodes"), (NameOID.COMMON_NAME, "system:node:win-1"))
+    subject = x509.Name([x509.NameAttribute(oid, text) for oid, text in names])
+    algorithm = None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    return x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, algorithm).public_bytes(Encoding.PEM)

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from transom.windows.nodes.node_identity import Candidate, ClusterView, Holder, Identity, Record, SeenNode, decide, rank
+from transom.windows.nodes.node_identity import (
+    Candidate,
+    ClusterView,
+    Holder,
+    Identity,
+    Record,
+    SeenNode,
+    rank_claim,
+    resolve_identity,
+)
 
 AT = frozenset({"10.0.0.7"})
 OWN = SeenNode("win-1", "u-1", "windows", AT)
@@ -65,7 +74,7 @@ EVIL = {"win-1": (Holder("t/evil", 1, older=True),)}
     ],
 )
 def test_what_is_an_instances(candidate: Candidate, around: ClusterView, wanted: tuple[str, str, str]) -> None:
-    found = decide(candidate, around)
+    found = resolve_identity(candidate, around)
     assert (found.name, found.uid, found.proof, found.refusal) == (*wanted, ""), found.message
 
 
@@ -89,10 +98,10 @@ def test_what_is_an_instances(candidate: Candidate, around: ClusterView, wanted:
         (one(NODE, said="win-1\n"), view(), "NodeNameInvalid", "(not printable)"),
         # one that has joined, or has a name reserved
         (one(NODE, record=JOINED, said="linux-1"), view(OWN, LINUX), "NodeNameTaken", "there is a Node linux-1"),
-        (one(NODE, record=JOINED, said="win-7"), view(OWN), "NodeNameChanged", "clear status.nodeName"),
+        (one(NODE, record=JOINED, said="win-7"), view(OWN), "NodeNameChanged", "transom forget HOST --node"),
         (one(NODE, record=JOINED, named="win-7"), view(OWN), "NodeNameChanged", "spec.nodeName is win-7"),
         (one(NODE, record=JOINED, machine="win-7"), view(OWN), "NodeNameChanged", "its Machine names win-7"),
-        (one(NODE, record=Record("win-1", "", "Name"), said="win-7"), view(), "NodeNameChanged", "clear status.nodeName"),
+        (one(NODE, record=Record("win-1", "", "Name"), said="win-7"), view(), "NodeNameChanged", "transom forget HOST --node"),
         (one(NODE, record=Record("win-1", "u-1", "Address"), said="linux-1"), view(OWN, LINUX), "NodeNameTaken", "linux-1"),
         # its Node was deleted, and somebody else makes one of its name
         (one(NODE, record=JOINED), view(msgspec.structs.replace(ANEW, system="linux")), "NodeNameTaken", "linux"),
@@ -120,18 +129,18 @@ def test_what_is_an_instances(candidate: Candidate, around: ClusterView, wanted:
     ],
 )
 def test_what_is_not(candidate: Candidate, around: ClusterView, refusal: str, said: str) -> None:
-    found = decide(candidate, around)
+    found = resolve_identity(candidate, around)
     assert found.refusal == refusal
     assert said in found.message
     assert (found.name, found.uid) == ("", "")
     # and what was recorded stays
-    assert found.record(candidate.record) == candidate.record
+    assert found.build_record(candidate.record) == candidate.record
 
 
 def test_how_well_a_name_is_held() -> None:
     records = (Record(), Record("a", "", "Name"), Record("a", "", "Certificate"), Record("a", "u", "Address"))
-    assert [rank(record, named=False) for record in records] == [0, 1, 3, 3]
-    assert rank(Record(), named=True) == 2
+    assert [rank_claim(record, named=False) for record in records] == [0, 1, 3, 3]
+    assert rank_claim(Record(), named=True) == 2
 
 
 _NAMES = st.sampled_from(["win-1", "win-2", "win-3", "linux-1"])
@@ -151,7 +160,7 @@ _VIEWS = st.lists(_NODES, unique_by=(lambda node: node.name, lambda node: node.u
 @given(_VIEWS, _NAMES | st.text())
 def test_a_recorded_node_is_nobody_elses_and_stays(around: ClusterView, said: str) -> None:
     """Whatever kubelets and hosts say: the recorded one, no Node, or a refusal; another UID only of the same name."""
-    found = decide(one(NODE, record=JOINED, said=said), around)
+    found = resolve_identity(one(NODE, record=JOINED, said=said), around)
     if found.uid:
         assert found.name == "win-1"
         there = around.nodes["win-1"]
@@ -162,7 +171,7 @@ def test_a_recorded_node_is_nobody_elses_and_stays(around: ClusterView, said: st
 def test_what_another_has_recorded_is_never_given(around: ClusterView, said: str, base: Candidate, uid: str) -> None:
     taken = msgspec.structs.replace(around, owners={uid: "t/other"})
     for candidate in (one(base, said=said), one(base, named="win-2"), one(base, record=Record("win-1", "u-5", "Certificate"))):
-        assert decide(candidate, taken).uid != uid
+        assert resolve_identity(candidate, taken).uid != uid
 
 
 # who calls its own Node adopted, and says nothing of its system, takes no other one's place
@@ -170,7 +179,7 @@ def test_what_another_has_recorded_is_never_given(around: ClusterView, said: str
 @given(_VIEWS, st.text())
 def test_a_hosts_word_gives_no_node(around: ClusterView, said: str) -> None:
     """One is decided by a name that a host gives itself only where a single Windows Node has the host's address."""
-    found = decide(one(NODE, said=said), around)
+    found = resolve_identity(one(NODE, said=said), around)
     if found.uid:
         (node,) = [node for node in around.near if node.system == "windows"]
         assert found == Identity(node.name, node.uid, "Address")
@@ -178,5 +187,5 @@ def test_a_hosts_word_gives_no_node(around: ClusterView, said: str) -> None:
 
 @given(_VIEWS, _NAMES | st.text())
 def test_deciding_again_changes_nothing(around: ClusterView, said: str) -> None:
-    record = decide(one(NODE, said=said), around).record(Record())
-    assert decide(one(NODE, said=said, record=record), around).record(record) == record
+    record = resolve_identity(one(NODE, said=said), around).build_record(Record())
+    assert resolve_identity(one(NODE, said=said, record=record), around).build_record(record) == record

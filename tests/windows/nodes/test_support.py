@@ -3,7 +3,13 @@
 import pytest
 from tests.support.repository import DOCS
 
-from transom.windows.nodes.support import problems, programs, skew_refusal, skew_warning, table
+from transom.windows.nodes.support import (
+    find_skew_refusal,
+    find_skew_warning,
+    iter_outdated_programs,
+    iter_windows_problems,
+    render_support_table,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +31,7 @@ from transom.windows.nodes.support import problems, programs, skew_refusal, skew
     ],
 )
 def test_what_is_not_known_to_work_is_named(version: str, platform: str, port: str, says: list[str]) -> None:
-    found = list(problems(version, platform=platform, vxlan_port=port))
+    found = list(iter_windows_problems(version, platform=platform, vxlan_port=port))
     assert len(found) == len(says)
     assert all(part in text for part, text in zip(says, found, strict=True))
 
@@ -46,13 +52,13 @@ def test_what_is_not_known_to_work_is_named(version: str, platform: str, port: s
     ],
 )
 def test_programs_that_are_too_old_are_named(given: dict[str, str], says: str) -> None:
-    found = list(programs(**given))
+    found = list(iter_outdated_programs(**given))
     assert len(found) == bool(says)
     assert all(says in text for text in found)
 
 
 def test_the_page_has_the_table() -> None:
-    assert table() in (DOCS / "support.md").read_text("utf-8")
+    assert render_support_table() in (DOCS / "support.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -69,12 +75,12 @@ def test_the_page_has_the_table() -> None:
     ],
 )
 def test_skew(kubelet: str, server: str, said: str | None) -> None:
-    found = skew_refusal(kubelet, server)
+    found = find_skew_refusal(kubelet, server)
     assert (found is None) == (said is None)
     assert said is None or said in (found or "")
 
 
 def test_another_minor_version_than_the_linux_nodes_is_a_skew_warning() -> None:
-    assert skew_warning("v1.36.3", set()) is None
-    assert skew_warning("v1.36.3", {"v1.36.1", "v1.35.0"}) is None
-    assert "1.34, 1.35" in (skew_warning("v1.36.3", {"v1.34.1", "v1.35.0"}) or "")
+    assert find_skew_warning("v1.36.3", set()) is None
+    assert find_skew_warning("v1.36.3", {"v1.36.1", "v1.35.0"}) is None
+    assert "1.34, 1.35" in (find_skew_warning("v1.36.3", {"v1.34.1", "v1.35.0"}) or "")

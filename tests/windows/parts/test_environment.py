@@ -6,9 +6,9 @@ import re
 import pytest
 
 from transom.windows.host.entries import digest
-from transom.windows.parts.environment_items import DesiredItems, merge_machine, merge_service, type_fault
-from transom.windows.registry import NamedValue
-from transom.windows.registry.values import Value, ValueType, binary, expand_sz, multi_sz, sz
+from transom.windows.parts.environment_items import DesiredItems, find_type_fault, merge_machine, merge_service
+from transom.windows.registry.registry import NamedValue
+from transom.windows.registry.values import Value, ValueType, build_binary, build_expand_sz, build_multi_sz, build_sz
 
 DIGEST = functools.partial(digest, b"0123456789abcdef")
 HTTP, HTTPS, NO = "HTTP_PROXY=http://p.x", "HTTPS_PROXY=http://p.x", "NO_PROXY=.svc"
@@ -38,9 +38,9 @@ CASES = [
 def test_merge_and_undo(
     before: list[str] | None, wishes: dict[str, DesiredItems], after: list[str], actions: list[str]
 ) -> None:
-    value = None if before is None else multi_sz(before)
+    value = None if before is None else build_multi_sz(before)
     merged = merge_service(value, None, wishes, DIGEST)
-    assert list(merged.value.texts() if merged.value else ()) == after
+    assert list(merged.value.to_texts() if merged.value else ()) == after
     assert [change.action for change in merged.changes] == actions
     again = merge_service(merged.value, merged.entry, wishes, DIGEST)
     assert (again.value, again.entry, again.changes) == (merged.value, merged.entry, ())
@@ -50,25 +50,25 @@ def test_merge_and_undo(
     assert merge_service(value, merged.entry, {}, DIGEST).value == value
 
 
-@pytest.mark.parametrize("value", [sz("HTTP_PROXY=x"), expand_sz("A=1"), binary(b"\0")])
+@pytest.mark.parametrize("value", [build_sz("HTTP_PROXY=x"), build_expand_sz("A=1"), build_binary(b"\0")])
 def test_a_value_of_another_type_is_named(value: Value) -> None:
-    fault = type_fault("containerd", value)
+    fault = find_type_fault("containerd", value)
     assert fault is not None
     assert re.match(r"containerd: .* Environment is REG_\w+; Windows reads REG_MULTI_SZ", fault)
-    assert type_fault("containerd", multi_sz(["A=1"])) is type_fault("containerd", None) is None
+    assert find_type_fault("containerd", build_multi_sz(["A=1"])) is find_type_fault("containerd", None) is None
 
 
 def test_an_absent_value_and_an_empty_one_come_back_as_they_were() -> None:
-    for before in (None, Value(ValueType.MULTI_SZ, b""), multi_sz([])):
+    for before in (None, Value(ValueType.MULTI_SZ, b""), build_multi_sz([])):
         merged = merge_service(before, None, ALL, DIGEST)
         assert merge_service(merged.value, merged.entry, {}, DIGEST).value == before
 
 
 MACHINE = [
     None,
-    NamedValue("HTTP_PROXY", sz("http://old.x")),
-    NamedValue("Http_Proxy", expand_sz("http://%HOST%:3128")),
-    NamedValue("HTTP_PROXY", sz("")),
+    NamedValue("HTTP_PROXY", build_sz("http://old.x")),
+    NamedValue("Http_Proxy", build_expand_sz("http://%HOST%:3128")),
+    NamedValue("HTTP_PROXY", build_sz("")),
     NamedValue("HTTP_PROXY", Value(ValueType.SZ, b"")),
 ]
 
@@ -76,7 +76,7 @@ MACHINE = [
 @pytest.mark.parametrize("held", MACHINE)
 def test_a_machine_variable_comes_back_with_type_spelling_and_bytes(held: NamedValue | None) -> None:
     merged = merge_machine("HTTP_PROXY", held, "http://p.x", entry=None, digest=DIGEST, boot=7)
-    assert merged.value == sz("http://p.x")
+    assert merged.value == build_sz("http://p.x")
     assert merged.entry is not None
     assert merged.entry.boot == 7
     assert merged.value is not None
@@ -88,12 +88,12 @@ def test_a_machine_variable_comes_back_with_type_spelling_and_bytes(held: NamedV
 
 
 def test_a_machine_variable_that_was_right_before_is_not_ours() -> None:
-    held = NamedValue("HTTP_PROXY", sz("http://p.x"))
+    held = NamedValue("HTTP_PROXY", build_sz("http://p.x"))
     merged = merge_machine("HTTP_PROXY", held, "http://p.x", entry=None, digest=DIGEST, boot=7)
     assert (merged.entry, merged.change, merged.value) == (None, None, held.value)
 
 
 def test_secrets_do_not_show_in_what_is_printed() -> None:
     wish = {"HTTP_PROXY": DesiredItems("http://a:hunter2@p.x")}
-    merged = merge_service(multi_sz(["HTTP_PROXY=http://b:hunter2@q.x"]), None, wish, DIGEST)
+    merged = merge_service(build_multi_sz(["HTTP_PROXY=http://b:hunter2@q.x"]), None, wish, DIGEST)
     assert "hunter2" not in repr((wish, merged, merged.changes))

@@ -10,14 +10,14 @@ from tests.windows.authorities import authority
 from tests.windows.installations import CONF, CONTAINERD, DOWN, EXE, KUBELET, SALT, UP, A, B, host, reached, wish
 
 from transom.windows import ledger
-from transom.windows.host import CHANGED, DesiredState, ObservedState, Preparation, Service
+from transom.windows.host.host_state import CHANGED, DesiredState, ObservedState, Preparation, Service
 from transom.windows.host.queries import LEDGER, SERVICES
 from transom.windows.parts import certificates, installation
 from transom.windows.parts.service import Configuration
-from transom.windows.planning import plan
-from transom.windows.registry import Registry
+from transom.windows.planning.planner import plan
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import expand_sz, multi_sz
+from transom.windows.registry.registry import Registry
+from transom.windows.registry.values import build_expand_sz, build_multi_sz
 
 
 def steps(desired: DesiredState, actual: ObservedState) -> list[tuple[str, str, str]]:
@@ -43,7 +43,7 @@ def test_a_bare_host_gets_everything_and_the_ledger_has_it_first() -> None:
         {EXE},
         (r"C:\k",),
     )
-    last = {e.path: e.value.texts() for e in planned.install.edits if isinstance(e, SetValue) and e.name == "Environment"}
+    last = {e.path: e.value.to_texts() for e in planned.install.edits if isinstance(e, SetValue) and e.name == "Environment"}
     assert last == {CONTAINERD.path: ("OWN=1", "NO_PROXY=x"), KUBELET.path: ("NO_PROXY=x",)}
     assert installed.payload == ""
     assert ledger.read(reached(desired, host()).registry).installed.payload == "1.0.0"
@@ -56,12 +56,12 @@ def test_a_service_that_was_there_before_is_adopted() -> None:
     assert not planned.install.create and not planned.install.configure
     assert planned.stop == planned.start == ("containerd",)
     found = reached(desired, actual)
-    assert found.registry.value(rf"{SERVICES}\kubelet", "ImagePath") == expand_sz(r"C:\other\kubelet.exe")
-    assert found.registry.value(rf"{SERVICES}\kubelet", "Environment") == multi_sz(["NO_PROXY=x"])
-    assert found.service("kubelet") == Service("kubelet", DOWN)
+    assert found.registry.find_value(rf"{SERVICES}\kubelet", "ImagePath") == build_expand_sz(r"C:\other\kubelet.exe")
+    assert found.registry.find_value(rf"{SERVICES}\kubelet", "Environment") == build_multi_sz(["NO_PROXY=x"])
+    assert found.find_service("kubelet") == Service("kubelet", DOWN)
     gone = reached(wish(payload=""), found)
-    assert gone.registry.below(SERVICES) == actual.registry.below(SERVICES)
-    assert gone.registry.key(LEDGER) is None
+    assert gone.registry.list_keys_below(SERVICES) == actual.registry.list_keys_below(SERVICES)
+    assert gone.registry.find_key(LEDGER) is None
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_removal_undoes_the_ledger_and_leaves_what_others_changed() -> None:
     assert [r.path for r in planned.install.remove] == [EXE]
     assert planned.warnings == (rf"{CONF} was changed since it was sent: it is left",)
     assert planned.forget
-    assert reached(wish(payload=""), found).registry.key(LEDGER) is None
+    assert reached(wish(payload=""), found).registry.find_key(LEDGER) is None
 
 
 def test_a_file_that_services_read_restarts_them_and_no_others() -> None:
@@ -149,8 +149,8 @@ def test_a_file_that_services_read_restarts_them_and_no_others() -> None:
 
 def test_a_certificate_restarts_the_services_that_take_trust_and_no_others() -> None:
     root = authority("Corp Root 1")
-    path = rf"{certificates.store(certificates.ROOT)}\{root.sha1}"
-    blob = SetValue(path, "Blob", certificates.blob(root.der, root.sha1))
+    path = rf"{certificates.get_store_path(certificates.ROOT)}\{root.sha1}"
+    blob = SetValue(path, "Blob", certificates.build_blob(root.der, root.sha1))
     desired = wish(KUBELET, CONTAINERD)
     found = msgspec.structs.replace(reached(desired, host()), dependencies={"kubelet": ("containerd",)})
     trusting = msgspec.structs.replace(desired, registry=desired.registry.apply([blob]), trusting=("containerd",))
@@ -186,9 +186,9 @@ def test_another_version_can_be_taken_back_as_it_was() -> None:
     planned = plan(second, found, SALT)
     made = planned.install.reversal
     assert made is not None and (made.former, made.version) == ("1.0.0", "2.0.0")
-    assert [(one.name, one.image, one.depends) for one in made.configure] == [("kubelet", KUBELET.image, KUBELET.depends)]
-    back = installation.after_reversal(found, planned.edits, planned.install)
-    assert back.registry.key(KUBELET.path) == found.registry.key(KUBELET.path)
+    assert [(item.name, item.image, item.depends) for item in made.configure] == [("kubelet", KUBELET.image, KUBELET.depends)]
+    back = installation.predict_reversal(found, planned.edits, planned.install)
+    assert back.registry.find_key(KUBELET.path) == found.registry.find_key(KUBELET.path)
     assert ledger.read(back.registry).installed == ledger.read(found.registry).installed
 
 
@@ -197,14 +197,14 @@ def test_the_ledger_names_both_files_while_one_is_replaced() -> None:
     second = wish(KUBELET, files={EXE: B}, payload="2.0.0")
     planned = plan(second, found, SALT)
     between = msgspec.structs.replace(found, registry=found.registry.apply(planned.edits))
-    line, former = (ledger.read(one.registry).installed.files[EXE] for one in (between, found))
+    line, former = (ledger.read(item.registry).installed.files[EXE] for item in (between, found))
     assert (line.former, line.former_size) == (former.digest, former.size)
     # cut there: the next pass goes on, or with the former payload finds the former file as it is, or removes it
     assert plan(second, between, SALT).install == planned.install
     withdrawn = plan(wish(KUBELET, files={EXE: A}), between, SALT)
     assert not withdrawn.install.place and withdrawn.stop == ("kubelet",), "its restart is owed"
     assert ledger.read(between.registry.apply(withdrawn.edits)).installed.files[EXE] == former
-    assert [one.path for one in plan(wish(payload=""), between, SALT).install.remove] == [EXE]
+    assert [item.path for item in plan(wish(payload=""), between, SALT).install.remove] == [EXE]
     assert not ledger.read(reached(second, found).registry).installed.files[EXE].former
 
 
@@ -239,15 +239,15 @@ def test_every_plan_is_over_once_it_was_carried_out_and_removal_gives_the_host_b
     desired: list[DesiredState], actual: ObservedState
 ) -> None:
     found = actual
-    for one in desired:
-        planned = plan(one, found, SALT)
-        back = installation.after_reversal(found, planned.edits, planned.install)
+    for item in desired:
+        planned = plan(item, found, SALT)
+        back = installation.predict_reversal(found, planned.edits, planned.install)
         if planned.install.reversal is not None:
             assert ledger.read(back.registry).installed == ledger.read(found.registry).installed
-            reached(one, back)
-        found = reached(one, found)
+            reached(item, back)
+        found = reached(item, found)
     gone = reached(wish(payload=""), found)
-    assert gone.registry.key(LEDGER) is None
-    assert gone.registry.below(SERVICES) == actual.registry.below(SERVICES)
+    assert gone.registry.find_key(LEDGER) is None
+    assert gone.registry.list_keys_below(SERVICES) == actual.registry.list_keys_below(SERVICES)
     assert gone.files == actual.files
     assert {s.name for s in gone.services} == {s.name for s in actual.services}

@@ -3,26 +3,26 @@
 import pytest
 from tests.windows.authorities import authorities, der, sha1
 
-from transom.windows.host import DesiredState, ObservedState
+from transom.windows.host.host_state import DesiredState, ObservedState
 from transom.windows.host.queries import STORES
 from transom.windows.parts import certificates, keys
-from transom.windows.planning import after, plan
-from transom.windows.registry import Key, Registry
+from transom.windows.planning.planner import plan, predict
 from transom.windows.registry.edits import CreateKey, Edit, SetValue
-from transom.windows.registry.values import sz
+from transom.windows.registry.registry import Key, Registry
+from transom.windows.registry.values import build_sz
 
 SALT = b"0123456789abcdef"
 STORE = rf"{STORES}\CA"
-PLACE = certificates.store("CA")
+PLACE = certificates.get_store_path("CA")
 NOTHING = DesiredState(Registry())
 _, _, issuing = authorities()
-TRUSTED = SetValue(rf"{PLACE}\{sha1(issuing)}", "Blob", certificates.blob(der(issuing), sha1(issuing)))
+TRUSTED = SetValue(rf"{PLACE}\{sha1(issuing)}", "Blob", certificates.build_blob(der(issuing), sha1(issuing)))
 
 
 def trusting() -> ObservedState:
     """A host without the store, which has a certificate in it now."""
     bare = ObservedState(Registry().apply([CreateKey(STORES)]))
-    return after(bare, plan(DesiredState(Registry().apply([TRUSTED])), bare, SALT))
+    return predict(bare, plan(DesiredState(Registry().apply([TRUSTED])), bare, SALT))
 
 
 def changed(host: ObservedState, *edits: Edit) -> ObservedState:
@@ -30,7 +30,7 @@ def changed(host: ObservedState, *edits: Edit) -> ObservedState:
 
 
 def removed(host: ObservedState) -> ObservedState:
-    return after(host, plan(NOTHING, host, SALT))
+    return predict(host, plan(NOTHING, host, SALT))
 
 
 def test_an_empty_key_goes() -> None:
@@ -40,13 +40,13 @@ def test_an_empty_key_goes() -> None:
 
 @pytest.mark.parametrize("path", [STORE, PLACE])
 def test_a_value_that_somebody_put_into_one_stays(path: str) -> None:
-    host = removed(changed(trusting(), SetValue(path, "Theirs", sz("1"))))
-    assert host.registry.value(path, "Theirs") == sz("1")
+    host = removed(changed(trusting(), SetValue(path, "Theirs", build_sz("1"))))
+    assert host.registry.find_value(path, "Theirs") == build_sz("1")
 
 
 def test_one_of_which_only_the_names_below_it_are_known_stays() -> None:
-    listed = Registry(Key(one.path, None) if one.path in (STORE, PLACE) else one for one in trusting().registry)
+    listed = Registry(Key(item.path, None) if item.path in (STORE, PLACE) else item for item in trusting().registry)
     left = removed(ObservedState(listed))
-    assert left.registry.key(STORE) is not None
+    assert left.registry.find_key(STORE) is not None
     # what is asked for then is all that is in them
     assert set(plan(NOTHING, ObservedState(listed), SALT).reads.keys) == {STORE, PLACE}

@@ -18,11 +18,11 @@ def test_no_part_knows_another(file: Path) -> None:
     """What one of them finds, and another has to heed, goes through the plan's builder. So what they are made of knows none."""
     package = parts.__name__
     imported = set[str]()
-    for one in ast.walk(ast.parse(file.read_text("utf-8"))):
-        if isinstance(one, ast.ImportFrom) and one.module == package:
-            imported |= {alias.name for alias in one.names}
-        elif isinstance(one, ast.ImportFrom) and one.module is not None and one.module.startswith(f"{package}."):
-            imported.add(one.module.removeprefix(f"{package}."))
+    for item in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(item, ast.ImportFrom) and item.module == package:
+            imported |= {alias.name for alias in item.names}
+        elif isinstance(item, ast.ImportFrom) and item.module is not None and item.module.startswith(f"{package}."):
+            imported.add(item.module.removeprefix(f"{package}."))
     assert not imported & MODULES
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transom.windows.parts.restarts import dependants, start_order, stop_order
+from transom.windows.parts.restarts import list_dependants, start_order, stop_order
 
 NEEDS = {"kubelet": ("containerd",), "containerd": (), "kube-proxy": ("KUBELET", "+NetGroup"), "log": ("kubelet",), "other": ()}
 
@@ -19,7 +19,7 @@ NEEDS = {"kubelet": ("containerd",), "containerd": (), "kube-proxy": ("KUBELET",
     ],
 )
 def test_dependants(names: list[str], found: set[str]) -> None:
-    assert set(dependants(names, NEEDS)) == found
+    assert set(list_dependants(names, NEEDS)) == found
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,6 @@ def test_a_cycle_keeps_the_given_order() -> None:
 def test_a_chain_of_any_length_has_an_order() -> None:
     chain = {f"s{number}": (f"s{number - 1}",) for number in range(1, 20_000)}
     names = tuple(chain)
-    assert dependants(("S0",), chain) == names
+    assert list_dependants(("S0",), chain) == names
     assert start_order(reversed(names), chain) == names
     assert stop_order(names, chain) == names[::-1]

@@ -11,19 +11,19 @@ from tests.windows.userdata import PROXIED, powershell
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress, WindowsSettings
 from transom.windows import ledger
-from transom.windows.firstboot import user_data
-from transom.windows.host import ObservedState
+from transom.windows.firstboot import build_user_data
+from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import LEDGER
 from transom.windows.parts import winhttp, winhttp_value
-from transom.windows.planning import after, desired_settings, plan
 from transom.windows.planning import queries as questions
-from transom.windows.registry import Registry
+from transom.windows.planning.planner import build_desired_settings, plan, predict
 from transom.windows.registry.edits import CreateKey, SetValue
-from transom.windows.registry.values import Value, binary, sz
+from transom.windows.registry.registry import Registry
+from transom.windows.registry.values import Value, build_binary, build_sz
 
 SALT = b"0123456789abcdef"
-DIRECT = binary(bytes.fromhex("1800000000000000010000000000000000000000"))
-THEIRS = binary(bytes.fromhex("18000000000000000300000003000000613a3100000000"))
+DIRECT = build_binary(bytes.fromhex("1800000000000000010000000000000000000000"))
+THEIRS = build_binary(bytes.fromhex("18000000000000000300000003000000613a3100000000"))
 ASKED = msgspec.structs.replace(PROXIED, trust=(), windows=WindowsSettings(services=(), win_http=True))
 NOTHING = Egress(windows=WindowsSettings(services=()))
 
@@ -34,11 +34,11 @@ def host(value: Value | None) -> ObservedState:
 
 
 def proxy(state: ObservedState) -> Value | None:
-    return state.registry.value(winhttp.KEY, winhttp_value.VALUE)
+    return state.registry.find_value(winhttp.KEY, winhttp_value.VALUE)
 
 
 def test_the_value() -> None:
-    settings = winhttp_value.settings(ASKED)
+    settings = winhttp_value.build_settings(ASKED)
     assert settings is not None
     assert settings[:12] == bytes.fromhex("180000000000000003000000")
     assert b"http=proxy.corp.example:3128;https=proxy.corp.example:3128" in settings
@@ -47,24 +47,26 @@ def test_the_value() -> None:
 
 @pytest.mark.parametrize("proxy_url", ["https://proxy.corp.example:3128", None])
 def test_a_proxy_that_winhttp_cannot_speak_to(proxy_url: str | None) -> None:
-    assert winhttp_value.settings(Egress(https_proxy=Secret(proxy_url) if proxy_url else None)) is None
+    assert winhttp_value.build_settings(Egress(https_proxy=Secret(proxy_url) if proxy_url else None)) is None
 
 
 @pytest.mark.parametrize("before", [None, DIRECT, THEIRS])
 def test_set_kept_and_put_back(before: Value | None) -> None:
     start = host(before)
-    done = after(start, plan(desired_settings(ASKED), start, SALT))
-    settings = winhttp_value.settings(ASKED)
+    done = predict(start, plan(build_desired_settings(ASKED), start, SALT))
+    settings = winhttp_value.build_settings(ASKED)
     assert settings is not None
-    assert proxy(done) == binary(settings)
-    assert not plan(desired_settings(ASKED), done, SALT)
-    assert questions.more(questions.first(desired_settings(NOTHING)), plan(desired_settings(NOTHING), done, SALT))
-    undone = after(done, plan(desired_settings(NOTHING), done, SALT))
+    assert proxy(done) == build_binary(settings)
+    assert not plan(build_desired_settings(ASKED), done, SALT)
+    assert questions.build_follow_up_queries(
+        questions.build_initial_queries(build_desired_settings(NOTHING)), plan(build_desired_settings(NOTHING), done, SALT)
+    )
+    undone = predict(done, plan(build_desired_settings(NOTHING), done, SALT))
     assert proxy(undone) == before
-    assert undone.registry.key(LEDGER) is None
+    assert undone.registry.find_key(LEDGER) is None
 
 
-CREDENTIALS = binary(struct.pack("<IIII", 24, 0, 3, 25) + b"http=me:hunter2@proxy.x:1" + struct.pack("<I", 0))
+CREDENTIALS = build_binary(struct.pack("<IIII", 24, 0, 3, 25) + b"http=me:hunter2@proxy.x:1" + struct.pack("<I", 0))
 
 
 @pytest.mark.parametrize(
@@ -74,38 +76,40 @@ CREDENTIALS = binary(struct.pack("<IIII", 24, 0, 3, 25) + b"http=me:hunter2@prox
         (DIRECT, "direct"),
         (THEIRS, "a:1"),
         (CREDENTIALS, "***@proxy.x:1"),
-        (binary(b"\x18\x00"), None),
-        (binary(THEIRS.data[:-4] + b"\xff\xff\xff\xff"), None),
+        (build_binary(b"\x18\x00"), None),
+        (build_binary(THEIRS.data[:-4] + b"\xff\xff\xff\xff"), None),
     ],
 )
 def test_what_it_was_and_will_be_is_told(before: Value | None, told: str | None) -> None:
     wanted = "http=proxy.corp.example:3128;https=proxy.corp.example:3128 bypass=*.cluster.local;10.0.*"
     start = host(before)
-    planned = plan(desired_settings(ASKED), start, SALT)
+    planned = plan(build_desired_settings(ASKED), start, SALT)
     assert [(step.before, step.after) for step in planned.steps if step.target == winhttp.TARGET] == [(told, wanted)]
-    done = after(start, planned)
-    undone = plan(desired_settings(NOTHING), done, SALT)
+    done = predict(start, planned)
+    undone = plan(build_desired_settings(NOTHING), done, SALT)
     assert [(step.before, step.after) for step in undone.steps if step.target == winhttp.TARGET] == [(wanted, told)]
 
 
 def test_what_a_person_changed_since_stays() -> None:
     start = host(DIRECT)
-    done = after(start, plan(desired_settings(ASKED), start, SALT))
+    done = predict(start, plan(build_desired_settings(ASKED), start, SALT))
     changed = ObservedState(done.registry.apply([SetValue(winhttp.KEY, winhttp_value.VALUE, THEIRS)]))
-    assert plan(desired_settings(ASKED), changed, SALT).steps[0].reason.startswith("drift")
-    assert proxy(after(changed, plan(desired_settings(NOTHING), changed, SALT))) == THEIRS
+    assert plan(build_desired_settings(ASKED), changed, SALT).steps[0].reason.startswith("drift")
+    assert proxy(predict(changed, plan(build_desired_settings(NOTHING), changed, SALT))) == THEIRS
 
 
 @pytest.mark.parametrize("before", [None, DIRECT])
 def test_the_note_of_the_first_boot_is_one_of_the_ledger(before: Value | None) -> None:
     """The script's texts put together as PowerShell does; the first pass puts back what was there."""
-    script = powershell(user_data(PUBLIC_KEY, PROXIED).text)
+    script = powershell(build_user_data(PUBLIC_KEY, PROXIED).text)
     assert """',"was":{"name":"WinHttpSettings","type":3,"data":"' + $data + '"}'""" in script
-    settings = winhttp_value.settings(PROXIED)
+    settings = winhttp_value.build_settings(PROXIED)
     assert settings is not None
     note: dict[str, object] = {"set": settings.hex()}
     if before is not None:
         note["was"] = {"name": "WinHttpSettings", "type": 3, "data": before.data.hex()}
-    registry = host(binary(settings)).registry.apply([SetValue(LEDGER, "WinHTTP", sz(json.dumps(note)))])
+    registry = host(build_binary(settings)).registry.apply([SetValue(LEDGER, "WinHTTP", build_sz(json.dumps(note)))])
     assert ledger.read(registry).winhttp is not None
-    assert proxy(after(ObservedState(registry), plan(desired_settings(NOTHING), ObservedState(registry), SALT))) == before
+    assert (
+        proxy(predict(ObservedState(registry), plan(build_desired_settings(NOTHING), ObservedState(registry), SALT))) == before
+    )

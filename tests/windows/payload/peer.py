@@ -36,9 +36,9 @@ class Go:
     def __init__(self, path: str, text: str) -> None:
         self.path, self.text, self.package = path, text, path.split("/")[-2]
         self.tokens = [
-            (found[0], text.count("\n", 0, found.start()) + 1)
-            for found in _TOKEN.finditer(text)
-            if not found[0].startswith("//")
+            (match[0], text.count("\n", 0, match.start()) + 1)
+            for match in _TOKEN.finditer(text)
+            if not match[0].startswith("//")
         ]
 
     def body(self, name: str) -> list[tuple[str, int]]:
@@ -135,7 +135,7 @@ def conditions(tokens: list[tuple[str, int]]) -> dict[int, str]:
             pending = ""
         elif word == "}":
             ended = stack.pop()
-        found[at] = next((one for one in reversed(stack) if one), case)
+        found[at] = next((item for item in reversed(stack) if item), case)
     return found
 
 
@@ -171,7 +171,7 @@ def fields(tokens: list[tuple[str, int]], prefix: str = "") -> Iterator[tuple[st
     at = 0
     while at < len(tokens):
         word, line = tokens[at]
-        if word == "string" and [one for one, _ in tokens[at + 3 : at + 5]] == [")", ":"]:
+        if word == "string" and [item for item, _ in tokens[at + 3 : at + 5]] == [")", ":"]:
             # a key of a map: string(core.ResourceCPU)
             word, at = f'"{tokens[at + 2][0]}"', at + 3
         if at + 1 < len(tokens) and tokens[at + 1][0] == ":" and (word[0] in '"' or re.fullmatch(r"[A-Za-z]\w*", word)):
@@ -183,8 +183,8 @@ def fields(tokens: list[tuple[str, int]], prefix: str = "") -> Iterator[tuple[st
                 end += 1
             value = tokens[at + 2 : end]
             name = prefix + word.strip('"')
-            braces = [number for number, (one, _) in enumerate(value) if one == "{"]
-            if braces and value[0][0] not in ("[", "meta.Duration") and any(one == ":" for one, _ in value[braces[0] :]):
+            braces = [number for number, (item, _) in enumerate(value) if item == "{"]
+            if braces and value[0][0] not in ("[", "meta.Duration") and any(item == ":" for item, _ in value[braces[0] :]):
                 yield from fields(value[braces[0] + 1 : -1], f"{name}.")
             else:
                 yield name, value, line
@@ -214,8 +214,8 @@ def literal(tokens: list[tuple[str, int]], texts: Texts) -> object:
 def flat(value: object, prefix: str = "") -> Iterator[tuple[str, object]]:
     """The leaves of a structure."""
     if isinstance(value, dict):
-        for name, one in value.items():
-            yield from flat(one, f"{prefix}{name}|")
+        for name, item in value.items():
+            yield from flat(item, f"{prefix}{name}|")
     else:
         yield prefix[:-1], value
 
@@ -313,16 +313,16 @@ def main() -> None:
 
     def beside(path: str, text: str, value: object) -> list[dict[str, object]]:
         before = within[: within.index(text.splitlines()[0] + "\n" + text.splitlines()[1])].count("\n")
-        return [one | {"line": one["line"] + before} for one in numbered(path, text, value)]
+        return [item | {"line": item["line"] + before} for item in numbered(path, text, value)]
 
     policies = [
         {
-            "field": f"policies|{one['value']['type']}",
-            "value": one["value"]["settings"],
+            "field": f"policies|{policy['value']['type']}",
+            "value": policy["value"]["settings"],
             "file": PAYLOAD,
-            "line": within[: within.index(f'"type": "{one["value"]["type"]}"')].count("\n") + 1,
+            "line": within[: within.index(f'"type": "{policy["value"]["type"]}"')].count("\n") + 1,
         }
-        for one in json.loads(cni)["policies"]
+        for policy in json.loads(cni)["policies"]
     ]
     tables: dict[str, list[dict[str, object]]] = {
         "services": services,
@@ -341,12 +341,12 @@ def main() -> None:
     recorded = read(RULES)
     tables["rules"] = [
         {
-            "record": one["record"],
-            "expr": one["expr"].strip(),
+            "record": rule["record"],
+            "expr": rule["expr"].strip(),
             "file": RULES,
-            "line": recorded[: recorded.index(f"record: {one['record']}\n")].count("\n") + 1,
+            "line": recorded[: recorded.index(f"record: {rule['record']}\n")].count("\n") + 1,
         }
-        for one in yaml.safe_load(recorded)["spec"]["groups"][0]["rules"]
+        for rule in yaml.safe_load(recorded)["spec"]["groups"][0]["rules"]
     ]
     head = {"repository": "https://github.com/openshift/windows-machine-config-operator", "commit": commit}
     parts = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]

@@ -9,10 +9,10 @@ import pytest
 from tests.windows.authorities import authority
 
 from transom.proxy.secret import Secret
-from transom.proxy.trust import pem
-from transom.windows.payload.mirror_sets import Registries, read_authorities, registries
-from transom.windows.payload.pull_secret import read
-from transom.windows.payload.registries import ImageRegistry, Mirror, directory, files, hosts_toml
+from transom.proxy.trust import format_pem
+from transom.windows.payload.mirror_sets import Registries, build_registries, read_authorities
+from transom.windows.payload.pull_secret import parse_logins
+from transom.windows.payload.registries import ImageRegistry, Mirror, format_directory_name, iter_files, render_hosts_toml
 
 DIGESTS, TAGS = "imageDigestMirrors", "imageTagMirrors"
 NEVER = "NeverContactSource"
@@ -28,7 +28,7 @@ def entry(source: str, *mirrors: str, policy: str = "") -> dict[str, Any]:
 
 
 def places(found: Registries) -> dict[str, list[str]]:
-    return {one.name: [mirror.place for mirror in one.mirrors] for one in found.registries}
+    return {registry.name: [mirror.place for mirror in registry.mirrors] for registry in found.registries}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def places(found: Registries) -> dict[str, list[str]]:
     ],
 )
 def test_where_a_registry_is_mirrored(source: str, mirror: str, registry: str, wanted: str) -> None:
-    found = registries([mirror_set(entry(source, mirror))])
+    found = build_registries([mirror_set(entry(source, mirror))])
     assert places(found) == {registry: [wanted]}
     assert found.problems == ()
 
@@ -58,17 +58,17 @@ def test_where_a_registry_is_mirrored(source: str, mirror: str, registry: str, w
         ("vmc.ci.example/ci-op/pipeline", "devcluster:5000/pipeline", "does not end with /ci-op/pipeline"),
         ("*.redhat.io", "m.io", "no wildcards"),
         ("quay.io", "*.m.io", "no wildcards"),
-        ("quay io", "m.io", "is no registry"),
-        ("", "m.io", "is no registry"),
-        ("quay.io", "", "is no registry"),
-        ("quay.io:port", "m.io", "is no registry"),
-        ("../../Windows", "m.io", "is no registry"),
-        ("quay.io", "m.io/a\nb", "is no registry"),
-        ("fd00::1", "m.io", "is no registry"),
+        ("quay io", "m.io", "is not a valid registry"),
+        ("", "m.io", "is not a valid registry"),
+        ("quay.io", "", "is not a valid registry"),
+        ("quay.io:port", "m.io", "is not a valid registry"),
+        ("../../Windows", "m.io", "is not a valid registry"),
+        ("quay.io", "m.io/a\nb", "is not a valid registry"),
+        ("fd00::1", "m.io", "is not a valid registry"),
     ],
 )
 def test_what_cannot_be_said_costs_its_own_entry(source: str, mirror: str, says: str) -> None:
-    found = registries([mirror_set(entry(source, mirror), entry("gcr.io", "m.io/gcr"))])
+    found = build_registries([mirror_set(entry(source, mirror), entry("gcr.io", "m.io/gcr"))])
     assert places(found) == {"gcr.io": ["m.io/gcr"]}
     (problem,) = found.problems
     assert problem.startswith("set: ")
@@ -84,17 +84,17 @@ def test_a_source_that_one_set_forbids_is_never_contacted(policies: tuple[str, s
             "ab", kinds, policies, ("quay.io", "quay.io/x"), ("m.io/q", "n.io/x"), strict=True
         )
     ]
-    (found,) = registries(sets).registries
+    (found,) = build_registries(sets).registries
     assert not found.fallback
-    read_back = tomllib.loads(hosts_toml(found).reveal())
+    read_back = tomllib.loads(render_hosts_toml(found).reveal())
     assert (read_back["server"], read_back["override_path"]) == ("https://m.io/v2/q", True)
-    assert "quay.io" not in hosts_toml(found).reveal()
+    assert "quay.io" not in render_hosts_toml(found).reveal()
 
 
 def test_a_forbidden_source_without_a_mirror_that_can_be_said_is_asked_for_nothing() -> None:
-    found = registries([mirror_set(entry("quay.io/team", "m.io/other", policy=NEVER))])
+    found = build_registries([mirror_set(entry("quay.io/team", "m.io/other", policy=NEVER))])
     (one,) = found.registries
-    assert tomllib.loads(hosts_toml(one).reveal()) == {"server": "https://quay.io", "capabilities": ["push"]}
+    assert tomllib.loads(render_hosts_toml(one).reveal()) == {"server": "https://quay.io", "capabilities": ["push"]}
     assert len(found.problems) == 1
 
 
@@ -103,13 +103,13 @@ def test_a_forbidden_source_without_a_mirror_that_can_be_said_is_asked_for_nothi
 )
 def test_a_mirror_of_digests_is_asked_for_no_tag(kinds: tuple[str, ...], resolve: bool) -> None:
     sets = [mirror_set(entry("quay.io", "m.io"), name=str(at), kind=kind) for at, kind in enumerate(kinds)]
-    (one,) = registries(sets).registries
-    (host,) = tomllib.loads(hosts_toml(one).reveal())["host"].values()
+    (one,) = build_registries(sets).registries
+    (host,) = tomllib.loads(render_hosts_toml(one).reveal())["host"].values()
     assert host["capabilities"] == (["pull", "resolve"] if resolve else ["pull"])
 
 
 def test_several_sets_of_one_registry() -> None:
-    found = registries(
+    found = build_registries(
         [
             mirror_set(entry("quay.io", "b.example"), name="b"),
             mirror_set(entry("quay.io/x", "a.example/x", "b.example/x"), name="a", kind=TAGS),
@@ -117,7 +117,7 @@ def test_several_sets_of_one_registry() -> None:
         ]
     )
     assert places(found) == {"quay.io": ["a.example", "b.example"], "gcr.io": ["c.example"]}
-    assert [one.fallback for one in found.registries] == [True, False]
+    assert [registry.fallback for registry in found.registries] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_several_sets_of_one_registry() -> None:
     ],
 )
 def test_a_set_that_asks_for_nothing(broken: Any) -> None:
-    assert registries([broken]).registries == ()
+    assert build_registries([broken]).registries == ()
 
 
 LOGIN = base64.b64encode(b"alice:hunter2").decode()
@@ -160,8 +160,8 @@ def secret(**auths: Any) -> Secret:
     ],
 )
 def test_the_login_of_a_place(auths: dict[str, Any], place: str, wanted: str | None) -> None:
-    found = read(secret(**auths))
-    login = found.of(place)
+    found = parse_logins(secret(**auths))
+    login = found.find_login(place)
     assert (login.reveal() if login else None) == wanted
     assert found.problems == ()
     assert "hunter2" not in repr(found)
@@ -180,21 +180,21 @@ def test_the_login_of_a_place(auths: dict[str, Any], place: str, wanted: str | N
     ],
 )
 def test_a_bad_login_costs_itself_alone(bad: Any) -> None:
-    found = read(secret(**{"bad.x": bad, "m.x": {"auth": LOGIN}}))
-    assert [one.host for one in found.logins] == ["m.x"]
+    found = parse_logins(secret(**{"bad.x": bad, "m.x": {"auth": LOGIN}}))
+    assert [login.host for login in found.logins] == ["m.x"]
     (problem,) = found.problems
     assert "'bad.x'" in problem
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"auths": 1}', "null"])
 def test_a_pull_secret_that_is_none_is_told_and_costs_no_mirror(text: str) -> None:
-    found = registries([mirror_set(entry("quay.io", "a.example"))], read(Secret(text)))
+    found = build_registries([mirror_set(entry("quay.io", "a.example"))], parse_logins(Secret(text)))
     assert places(found) == {"quay.io": ["a.example"]}
     assert len(found.problems) == 1
-    assert read(None).problems == ()
+    assert parse_logins(None).problems == ()
 
 
-ONE, OTHER = pem([authority("One")]), pem([authority("Other")])
+ONE, OTHER = format_pem([authority("One")]), format_pem([authority("Other")])
 
 
 def test_the_authorities_of_registries() -> None:
@@ -214,7 +214,7 @@ def test_the_authorities_of_registries() -> None:
         "half.corp.example": ONE,
     }
     assert [problem.split(": ")[1].strip("'") for problem in problems] == [
-        "'*.corp.example' is no registry".strip("'"),
+        "'*.corp.example' is not a registry".strip("'"),
         "empty.corp.example",
         "half.corp.example",
     ]
@@ -222,13 +222,13 @@ def test_the_authorities_of_registries() -> None:
 
 def test_a_registry_with_authorities_alone_has_no_hosts_toml() -> None:
     """containerd takes `*.crt` of the directory where there is no hosts.toml."""
-    made = dict(files(registries([], None, {"registry.corp.example:5000": ONE}).registries, ROOT))
+    made = dict(iter_files(build_registries([], None, {"registry.corp.example:5000": ONE}).registries, ROOT))
     assert {path: content.reveal() for path, content in made.items()} == {rf"{ROOT}\registry.corp.example5000\ca.crt": ONE}
 
 
 def test_authorities_go_with_mirrors() -> None:
     sets = [mirror_set(entry("quay.io", "m.x:5000/q", "n.x"))]
-    made = dict(files(registries(sets, None, {"m.x:5000": ONE, "quay.io": OTHER}).registries, ROOT))
+    made = dict(iter_files(build_registries(sets, None, {"m.x:5000": ONE, "quay.io": OTHER}).registries, ROOT))
     assert set(made) == {rf"{ROOT}\quay.io\hosts.toml", rf"{ROOT}\quay.io\ca.crt", rf"{ROOT}\m.x5000\ca.crt"}
     toml = tomllib.loads(made[rf"{ROOT}\quay.io\hosts.toml"].reveal())
     assert toml["ca"] == rf"{ROOT}\quay.io\ca.crt"
@@ -239,8 +239,8 @@ def test_authorities_go_with_mirrors() -> None:
 def test_a_registry_as_containerd_reads_it() -> None:
     mirrors = (Mirror("m.x:5000/quay"), Mirror("n.x", resolve=False, login=Secret("a:hunter2")))
     registry = ImageRegistry("quay.io:8443", mirrors)
-    assert directory(registry.name) == "quay.io8443"
-    assert hosts_toml(registry).reveal().splitlines() == [
+    assert format_directory_name(registry.name) == "quay.io8443"
+    assert render_hosts_toml(registry).reveal().splitlines() == [
         'server = "https://quay.io:8443"',
         "",
         '[host."https://m.x:5000/v2/quay"]',
@@ -253,3 +253,56 @@ def test_a_registry_as_containerd_reads_it() -> None:
         '    authorization = "Basic YTpodW50ZXIy"',
     ]
     assert "hunter2" not in repr(registry)
+
+
+@pytest.mark.parametrize("source", ["docker.io", "index.docker.io", "Docker.io", "docker.io/example"])
+def test_docker_hub_is_asked_at_the_host_of_its_registry(source: str) -> None:
+    """containerd v2.4.2 asks registry-1.docker.io where docker.io has no hosts.toml (core/remotes/docker, `DefaultHost`)."""
+    path = source.partition("/")[2]
+    (registry,) = build_registries([mirror_set(entry(source, f"m.x:8443/{path}".rstrip("/")))]).registries
+    ((place, content),) = iter_files([registry], ROOT)
+    assert place == rf"{ROOT}\docker.io\hosts.toml"
+    assert tomllib.loads(content.reveal())["server"] == "https://registry-1.docker.io"
+
+
+def test_docker_hub_without_a_mirror_is_asked_for_nothing_at_its_host() -> None:
+    (registry,) = build_registries([mirror_set(entry("docker.io/team", "m.io/other", policy=NEVER))]).registries
+    assert tomllib.loads(render_hosts_toml(registry).reveal()) == {
+        "server": "https://registry-1.docker.io",
+        "capabilities": ["push"],
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["https://index.docker.io/v1/", "index.docker.io", "docker.io", "registry-1.docker.io", "Docker.IO"]
+)
+@pytest.mark.parametrize(
+    "mirror", ["docker.io/example/team", "index.docker.io/example/team", "registry-1.docker.io/example/team"]
+)
+def test_docker_hub_as_a_mirror_has_one_host_and_its_login(name: str, mirror: str) -> None:
+    (found,) = build_registries(
+        [mirror_set(entry("quay.io/team", mirror))], parse_logins(secret(**{name: {"auth": LOGIN}}))
+    ).registries
+    assert tomllib.loads(render_hosts_toml(found).reveal())["host"] == {
+        "https://registry-1.docker.io/v2/example": {
+            "capabilities": ["pull"],
+            "override_path": True,
+            "header": {"authorization": f"Basic {LOGIN}"},
+        }
+    }
+
+
+def test_two_names_of_docker_hub_are_one_registry_with_one_set_of_authorities() -> None:
+    authorities, problems = read_authorities([("a", "docker.io", ONE), ("b", "index.docker.io", OTHER)])
+    assert (authorities, problems) == ({"docker.io": ONE + OTHER}, ())
+    sets = [mirror_set(entry("docker.io", "m.x"), entry("index.docker.io", "n.x"))]
+    (found,) = build_registries(sets, None, authorities).registries
+    assert [mirror.place for mirror in found.mirrors] == ["m.x", "n.x"]
+    made = dict(iter_files([found], ROOT))
+    assert tomllib.loads(made[rf"{ROOT}\docker.io\hosts.toml"].reveal())["ca"] == rf"{ROOT}\docker.io\ca.crt"
+
+
+@pytest.mark.parametrize("name", ["docker.io.corp.example", "mydocker.io", "index.docker.io:5000", "quay.io"])
+def test_the_host_of_another_registry_is_its_name(name: str) -> None:
+    (found,) = build_registries([mirror_set(entry(name, "m.x"))]).registries
+    assert tomllib.loads(render_hosts_toml(found).reveal())["server"] == f"https://{name}"

@@ -6,8 +6,8 @@ import pytest
 from tests.support.workers.payloads import TEXT, write
 
 from transom.hosts.steps.payload_directory import PayloadDirectory
-from transom.sources.payload import PayloadError, read_payload
-from transom.windows.payload.variables import InvalidPath, Unknown, at, filled, json_path
+from transom.sources.payload import PayloadError, parse_payload
+from transom.windows.payload.variables import InvalidPath, UnknownVariable, find_value, parse_json_path, substitute
 
 HEAD = "apiVersion: transom.dev/v1alpha1\nkind: Payload\nversion: 1.0.0\nkubernetes: v1.36.3\n"
 
@@ -20,8 +20,10 @@ HEAD = "apiVersion: transom.dev/v1alpha1\nkind: Payload\nversion: 1.0.0\nkuberne
         (HEAD.replace("Payload", "Pod"), "kind", "must be Payload"),
         (HEAD.replace("v1.36.3", "latest"), "kubernetes", "must be a version"),
         (HEAD + "sevices: []", "sevices", "did you mean `services`?"),
-        (HEAD + "version: 1.0.1", "version", "stands twice"),
+        (HEAD + "version: 1.0.1", "version", "duplicate key"),
         (HEAD + "ports: [0]", "ports[0]", "1 to 65535"),
+        (HEAD + r"services: [{name: a, command: 'C:\a.exe', timeoutSeconds: 0}]", "services[0].timeoutSeconds", "1 to 3600"),
+        (HEAD + r"services: [{name: a, command: 'C:\a.exe', timeoutSeconds: 3601}]", "services[0].timeoutSeconds", "1 to 3600"),
         (HEAD + "directories: ['/k']", "directories[0]", "full path on drive C"),
         (HEAD + r"directories: ['C:\k\..\x']", "directories[0]", "reserves"),
         (HEAD + r"directories: ['C:\k\con.txt']", "directories[0]", "reserves"),
@@ -34,22 +36,22 @@ HEAD = "apiVersion: transom.dev/v1alpha1\nkind: Payload\nversion: 1.0.0\nkuberne
         (HEAD + r"files: [{path: 'C:\k\a', provided: kubeconfig}]", "files[0].provided", "kubelet-ca, bootstrap-kubeconfig"),
         (HEAD + r"files: [{path: 'C:\k\a', content: '${NO_SUCH}'}]", "files[0].content", "${NO_SUCH}"),
         (HEAD + r"files: [{path: 'C:\k\a', content: a, services: [x]}]", "files[0].services[0]", "no service 'x'"),
-        (HEAD + r"files: [{path: 'C:\k\a', content: a}, {path: 'C:\K\A', content: b}]", "files[1].path", "stands twice"),
+        (HEAD + r"files: [{path: 'C:\k\a', content: a}, {path: 'C:\K\A', content: b}]", "files[1].path", "duplicate path"),
         (HEAD + "services: [{name: 'a b', command: x}]", "services[0].name", "letters, digits"),
         (HEAD + "services: [{name: a, command: 'é'}]", "services[0].command", "ASCII"),
         (HEAD + "services: [{name: a, command: '${X}'}]", "services[0].command", "${X}"),
-        (HEAD + "services: [{name: a, command: x, dependsOn: [a]}]", "services", "in a circle: a -> a"),
+        (HEAD + "services: [{name: a, command: x, dependsOn: [a]}]", "services", "circular dependency: a -> a"),
         (HEAD + "services: [{name: a, command: x, restart: {policy: Maybe}}]", "services[0].restart.policy", "Always or Never"),
         (HEAD + "variables: [{name: a, node: '{.x}'}]", "variables[0].name", "capital letters"),
         (HEAD + "variables: [{name: NODE_IP, node: '{.x}'}]", "variables[0].name", "is a fact"),
         (HEAD + "variables: [{name: A, node: '{.x}', script: a.cmd}]", "variables[0]", "at most one of"),
-        (HEAD + "variables: [{name: A, node: '{.x[*]}'}]", "variables[0].node", "no JSONPath to one place"),
+        (HEAD + "variables: [{name: A, node: '{.x[*]}'}]", "variables[0].node", "not a JSONPath to a single value"),
         (HEAD + "variables: [{name: A, script: a.exe}]", "variables[0].script", ".cmd or .ps1"),
     ],
 )
 def test_what_is_wrong_is_named(text: str, field: str, says: str) -> None:
     with pytest.raises(PayloadError) as caught:
-        read_payload(text.encode(), "p/payload.yaml")
+        parse_payload(text.encode(), "p/payload.yaml")
     (finding,) = caught.value.findings
     assert (finding.file, finding.field) == ("p/payload.yaml", field)
     assert says in finding.message
@@ -80,10 +82,10 @@ services:
     ],
 )
 def test_who_makes_the_node_may_not_wait_for_it(place: str, field: str, says: str) -> None:
-    read_payload(JOINING.encode())
-    read_payload(JOINING.replace(place, "'${ZONE} ${VIP}'" if place != "COMMAND" else "${ZONE} ${VIP}").encode())
+    parse_payload(JOINING.encode())
+    parse_payload(JOINING.replace(place, "'${ZONE} ${VIP}'" if place != "COMMAND" else "${ZONE} ${VIP}").encode())
     with pytest.raises(PayloadError) as caught:
-        read_payload(JOINING.replace(place, "'${SUBNET}'" if place != "COMMAND" else "${SUBNET}").encode())
+        parse_payload(JOINING.replace(place, "'${SUBNET}'" if place != "COMMAND" else "${SUBNET}").encode())
     (finding,) = caught.value.findings
     assert finding.field == field
     assert "waits for the Node by ${SUBNET}" in finding.message
@@ -92,7 +94,7 @@ def test_who_makes_the_node_may_not_wait_for_it(place: str, field: str, says: st
 
 def test_services_that_depend_on_each_other_in_any_order_are_no_circle() -> None:
     services = "services: [{name: a, command: x, dependsOn: [b]}, {name: b, command: x}, {name: c, command: x, dependsOn: [a]}]"
-    assert [service.name for service in read_payload((HEAD + services).encode()).services] == ["a", "b", "c"]
+    assert [service.name for service in parse_payload((HEAD + services).encode()).services] == ["a", "b", "c"]
 
 
 def test_a_missing_file_and_a_wrong_hash_are_named(tmp_path: Path) -> None:
@@ -121,13 +123,13 @@ def test_a_directory_without_payload_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_json_path_is_read(path: str, steps: tuple[str | int, ...]) -> None:
-    assert json_path(path) == steps
+    assert parse_json_path(path) == steps
 
 
 @pytest.mark.parametrize("path", ["", "{}", "{.a[*]}", "{..a}", "{.a[?(@.x)]}", "a", "{.a b}"])
 def test_a_json_path_to_more_than_one_place_is_refused(path: str) -> None:
     with pytest.raises(InvalidPath):
-        json_path(path)
+        parse_json_path(path)
 
 
 @pytest.mark.parametrize(
@@ -143,10 +145,10 @@ def test_a_json_path_to_more_than_one_place_is_refused(path: str) -> None:
     ],
 )
 def test_a_place_in_a_node(value: object, path: tuple[str | int, ...], found: str | None) -> None:
-    assert at(value, path) == found
+    assert find_value(value, path) == found
 
 
 def test_values_are_not_looked_at_again() -> None:
-    assert filled("${A} $A ${B}", {"A": "${B}", "B": "x"}) == "${B} $A x"
-    with pytest.raises(Unknown, match="C"):
-        filled("${C}", {})
+    assert substitute("${A} $A ${B}", {"A": "${B}", "B": "x"}) == "${B} $A x"
+    with pytest.raises(UnknownVariable, match="C"):
+        substitute("${C}", {})

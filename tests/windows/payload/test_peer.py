@@ -17,13 +17,13 @@ import yaml
 from tests.support.workers.shipped import shipped
 
 from transom.controllers.join.cluster_facts import EXPORTER, NODE_MANAGER
-from transom.manifests.openshift import monitoring, node_manager
-from transom.manifests.templates import resolved
-from transom.sources.payload import read_payload
-from transom.windows.payload import Payload, PayloadService
+from transom.manifests.openshift import build_monitoring, build_node_manager
+from transom.manifests.templates import resolve_template
+from transom.sources.payload import parse_payload
+from transom.windows.payload.payload import Payload, PayloadService
 
 PEER = json.loads((Path(__file__).parent / "peer.json").read_text())
-SERVICES = [one["name"] for one in PEER["services"]]
+SERVICES = [service["name"] for service in PEER["services"]]
 
 NO_DEBUG = "the peer's debug switch: LOG_VERBOSITY and LOG_LEVEL of ConfigMap windows-worker are that"
 REASONS: dict[tuple[str, str], str] = {
@@ -97,14 +97,18 @@ VARIABLES = {
 
 @pytest.fixture(scope="module")
 def payload() -> Payload:
-    return read_payload(shipped("default").encode())
+    return parse_payload(shipped("default").encode())
 
 
 def commands(payload: Payload, service: PayloadService) -> str:
     """The command with the variables of the payload that are flags."""
-    defaults = {one.name: one.default or "" for one in payload.variables if one.name in ("CREDENTIAL_PROVIDER", "LOG_ROTATION")}
+    defaults = {
+        variable.name: variable.default or ""
+        for variable in payload.variables
+        if variable.name in ("CREDENTIAL_PROVIDER", "LOG_ROTATION")
+    }
     defaults["CLOUD_PROVIDER_ARGUMENT"] = "--cloud-provider=⟨cloudProvider⟩"
-    return re.sub(r"\$\{(\w+)\}", lambda found: defaults.get(found[1], found[0]), service.command)
+    return re.sub(r"\$\{(\w+)\}", lambda item: defaults.get(item[1], item[0]), service.command)
 
 
 def flags(command: str) -> dict[str, str]:
@@ -121,48 +125,48 @@ def flags(command: str) -> dict[str, str]:
 
 def differences(payload: Payload, name: str) -> Iterator[tuple[str, str]]:
     """What of a service of the peer is not the same here: the flag with its value, or the flag alone where it is missing."""
-    peer = next(one for one in PEER["services"] if one["name"] == name)
-    own = payload.service(name)
+    peer = next(service for service in PEER["services"] if service["name"] == name)
+    own = payload.find_service(name)
     assert own is not None, f"{name} of {peer['file']}:{peer['line']} is not in the payload"
     if own.order != peer["priority"]:
         yield name, "order"
     if list(own.depends_on) != peer["dependencies"]:
         yield name, "dependsOn"
     here = flags(commands(payload, own))
-    for one in peer["flags"]:
-        value = VARIABLES.get(one["value"], one["value"])
-        if one["flag"] not in here:
-            yield name, f"{one['flag']}={value}" if one.get("when") == "debug" else one["flag"]
-        elif here[one["flag"]] != value:
-            yield name, f"{one['flag']}={value}"
+    for flag in peer["flags"]:
+        value = VARIABLES.get(flag["value"], flag["value"])
+        if flag["flag"] not in here:
+            yield name, f"{flag['flag']}={value}" if flag.get("when") == "debug" else flag["flag"]
+        elif here[flag["flag"]] != value:
+            yield name, f"{flag['flag']}={value}"
 
 
 def test_every_service_is_as_the_peers_or_has_a_reason(payload: Payload) -> None:
-    found = {one for name in SERVICES for one in differences(payload, name)}
+    found = {difference for name in SERVICES for difference in differences(payload, name)}
     assert found == set(REASONS)
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_flag_that_goes_is_missed(payload: Payload, name: str) -> None:
     """Each flag taken out of the command in turn, and the test above fails."""
-    own = payload.service(name)
-    peer = next(one for one in PEER["services"] if one["name"] == name)
+    own = payload.find_service(name)
+    peer = next(service for service in PEER["services"] if service["name"] == name)
     assert own is not None
     before = set(differences(payload, name))
-    for flag in {one["flag"] for one in peer["flags"]} & set(flags(own.command)):
+    for flag in {flag["flag"] for flag in peer["flags"]} & set(flags(own.command)):
         command = re.sub(rf"\s{re.escape(flag)}(=\S+|\s+[^-\s]\S*|)(?=\s|$)", "", own.command)
         assert flag not in flags(command)
         less = msgspec.structs.replace(own, command=command)
-        services = tuple(less if one.name == name else one for one in payload.services)
+        services = tuple(less if service.name == name else service for service in payload.services)
         changed = msgspec.structs.replace(payload, services=services)
         assert set(differences(changed, name)) != before, flag
 
 
 def test_no_flag_is_ours_alone(payload: Payload) -> None:
     for peer in PEER["services"]:
-        own = payload.service(peer["name"])
+        own = payload.find_service(peer["name"])
         assert own is not None
-        assert set(flags(commands(payload, own))) <= {one["flag"] for one in peer["flags"]}, peer["name"]
+        assert set(flags(commands(payload, own))) <= {flag["flag"] for flag in peer["flags"]}, peer["name"]
 
 
 def test_no_service_is_ours_alone(payload: Payload) -> None:
@@ -173,7 +177,7 @@ def test_who_makes_the_node_needs_nothing_of_it(payload: Payload) -> None:
     """The peer's word for it is `bootstrap`."""
     of_node = {variable.name for variable in payload.variables if variable.node or variable.script}
     for peer in PEER["services"]:
-        own = payload.service(peer["name"])
+        own = payload.find_service(peer["name"])
         assert own is not None
         texts = [own.command, *(file.content or "" for file in payload.files if own.name in file.services)]
         needs = {name for text in texts for name in re.findall(r"\$\{(\w+)\}", text)} & of_node
@@ -182,14 +186,16 @@ def test_who_makes_the_node_needs_nothing_of_it(payload: Payload) -> None:
 
 def test_files_and_directories(payload: Payload) -> None:
     ours = {file.path.casefold(): file.when.platforms for file in payload.files}
-    missing = {one["path"] for one in PEER["files"] if one["path"].casefold() not in ours}
+    missing = {file["path"] for file in PEER["files"] if file["path"].casefold() not in ours}
     assert missing == set(FILES)
     platforms = {"config.AWSPlatformType": ("AWS",), "config.AzurePlatformType": ("Azure",)}
-    for one in PEER["files"]:
-        if one["path"] not in missing:
-            assert ours[one["path"].casefold()] == platforms.get(one.get("when", ""), ()), one["path"]
+    for item in PEER["files"]:
+        if item["path"] not in missing:
+            assert ours[item["path"].casefold()] == platforms.get(item.get("when", ""), ()), item["path"]
     directories = {path.casefold() for path in payload.directories}
-    assert {one["path"] for one in PEER["directories"] if one["path"].casefold() not in directories} == set(DIRECTORIES)
+    assert {directory["path"] for directory in PEER["directories"] if directory["path"].casefold() not in directories} == set(
+        DIRECTORIES
+    )
 
 
 def content(payload: Payload, path: str) -> str:
@@ -198,8 +204,8 @@ def content(payload: Payload, path: str) -> str:
 
 def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from leaves(one, f"{prefix}{name}|")
+        for name, item in value.items():
+            yield from leaves(item, f"{prefix}{name}|")
     else:
         yield prefix[:-1], value
 
@@ -211,29 +217,31 @@ def test_the_kubelets_configuration(payload: Payload) -> None:
     }
     renamed = {"resolverconfig": "resolvconf"}
     wrong = set()
-    for one in PEER["kubelet"]:
-        name = one["field"].removeprefix("TypeMeta.").casefold()
+    for item in PEER["kubelet"]:
+        name = item["field"].removeprefix("TypeMeta.").casefold()
         name = renamed.get(name, re.sub(r"core\.resource(cpu|memory)$", r"\1", name))
         name = name.replace("core.resourceephemeralstorage", "ephemeral-storage")
-        if name not in ours or ours[name] != one["value"]:
-            wrong.add(one["field"])
+        if name not in ours or ours[name] != item["value"]:
+            wrong.add(item["field"])
     assert wrong == set(KUBELET)
 
 
 def test_containerds_configuration(payload: Payload) -> None:
     ours = dict(leaves(tomllib.loads(content(payload, r"C:\k\containerd\containerd_conf.toml"))))
     used = set()
-    for one in PEER["containerd"]:
-        if one["field"] in ours and ours[one["field"]] == one["value"]:
+    for entry in PEER["containerd"]:
+        if entry["field"] in ours and ours[entry["field"]] == entry["value"]:
             continue
-        if one["field"] not in ours and not one["value"]:
+        if entry["field"] not in ours and not entry["value"]:
             # empty is the default
             continue
-        prefix = next((prefix for prefix in CONTAINERD if one["field"].startswith(prefix)), None)
-        assert prefix is not None or one["value"] == "0s", f"{one['field']} = {one['value']!r}, {one['file']}:{one['line']}"
+        prefix = next((prefix for prefix in CONTAINERD if entry["field"].startswith(prefix)), None)
+        assert prefix is not None or entry["value"] == "0s", (
+            f"{entry['field']} = {entry['value']!r}, {entry['file']}:{entry['line']}"
+        )
         used.add(prefix)
     assert used - {None} == set(CONTAINERD)
-    assert set(ours) <= {one["field"] for one in PEER["containerd"]}
+    assert set(ours) <= {item["field"] for item in PEER["containerd"]}
 
 
 def test_the_configuration_of_pods_networks(payload: Payload) -> None:
@@ -246,8 +254,8 @@ def test_the_configuration_of_pods_networks(payload: Payload) -> None:
     }.items():
         text = text.replace(variable, theirs)
     value = json.loads(text)
-    policies = {f"policies|{one['value']['type']}": one["value"]["settings"] for one in value.pop("policies")}
-    assert dict(leaves(value)) | policies == {one["field"]: one["value"] for one in PEER["cni"]}
+    policies = {f"policies|{item['value']['type']}": item["value"]["settings"] for item in value.pop("policies")}
+    assert dict(leaves(value)) | policies == {item["field"]: item["value"] for item in PEER["cni"]}
 
 
 def test_the_configuration_of_kube_proxy(payload: Payload) -> None:
@@ -261,23 +269,23 @@ def test_the_configuration_of_kube_proxy(payload: Payload) -> None:
         text = text.replace(variable, theirs)
     ours = dict(leaves(yaml.safe_load(text)))
     empty = ("", None, 0, "0", "0s", False)
-    theirs = {one["field"]: one["value"] for one in PEER["kube-proxy"] if one["value"] not in empty}
+    theirs = {item["field"]: item["value"] for item in PEER["kube-proxy"] if item["value"] not in empty}
     verbosity = theirs.pop("logging|verbosity")
     assert (verbosity, ours) == ("$verbosity", theirs)
 
 
 def test_the_exporter_serves_by_tls_and_asks_who_asks(payload: Payload) -> None:
     ours = dict(leaves(yaml.safe_load(content(payload, r"C:\k\tls\windows-exporter-webconfig.yaml"))))
-    theirs = {one["field"]: one["value"].replace("\\\\", "\\") for one in PEER["exporter"]}
+    theirs = {item["field"]: item["value"].replace("\\\\", "\\") for item in PEER["exporter"]}
     more = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": r"C:\k\kubelet-ca.crt"}
     assert ours == theirs | {f"tls_server_config|{name}": value for name, value in more.items()}
 
 
 def test_what_the_console_draws() -> None:
-    objects = resolved(monitoring(), {}, "transom-system")
-    (rule,) = (one for one in objects if one["kind"] == "PrometheusRule")
-    ours = {one["record"]: one["expr"] for one in rule["spec"]["groups"][0]["rules"]}
-    theirs = {one["record"]: one["expr"] for one in PEER["rules"]}
+    objects = resolve_template(build_monitoring(), {}, "transom-system")
+    (rule,) = (obj for obj in objects if obj["kind"] == "PrometheusRule")
+    ours = {item["record"]: item["expr"] for item in rule["spec"]["groups"][0]["rules"]}
+    theirs = {rule["record"]: rule["expr"] for rule in PEER["rules"]}
     # the peer's is the time in which the CPU has nothing to do
     assert theirs.pop("instance:node_cpu:rate:sum").count('mode="idle"') == 1
     assert ours.pop("instance:node_cpu:rate:sum").count('mode!="idle"') == 1
@@ -285,11 +293,11 @@ def test_what_the_console_draws() -> None:
 
 
 def test_the_exporter_is_who_its_monitor_asks_for() -> None:
-    objects = resolved(monitoring(), {}, "somewhere")
-    (service,) = (one for one in objects if one["kind"] == "Service")
-    (monitor,) = (one for one in objects if one["kind"] == "ServiceMonitor")
+    objects = resolve_template(build_monitoring(), {}, "somewhere")
+    (service,) = (obj for obj in objects if obj["kind"] == "Service")
+    (monitor,) = (obj for obj in objects if obj["kind"] == "ServiceMonitor")
     assert monitor["spec"]["endpoints"][0]["tlsConfig"]["serverName"] == f"{service['metadata']['name']}.somewhere.svc"
     annotations = service["metadata"]["annotations"]
     assert annotations["service.beta.openshift.io/serving-cert-secret-name"] == EXPORTER
-    names = {(one["kind"], one["metadata"]["name"]) for one in resolved(node_manager(), {}, "somewhere")}
+    names = {(item["kind"], item["metadata"]["name"]) for item in resolve_template(build_node_manager(), {}, "somewhere")}
     assert ("Secret", NODE_MANAGER) in names

@@ -144,8 +144,8 @@ class History(msgspec.Struct, frozen=True):
 
 @functools.cache
 def _bundle() -> tuple[Certificate, ...]:
-    found = parse_bundle(b"".join(one.public_bytes(Encoding.PEM) for one in authorities())).certificates
-    return tuple(next(one for one in found if one.sha1 == sha1(known)) for known in authorities())
+    found = parse_bundle(b"".join(authority.public_bytes(Encoding.PEM) for authority in authorities())).certificates
+    return tuple(next(item for item in found if item.sha1 == sha1(authority)) for authority in authorities())
 
 
 def drawn(given: random.Random, *, cuts: bool = True) -> History:

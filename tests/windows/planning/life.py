@@ -23,10 +23,10 @@ from tests.windows.planning.shadow import compare
 
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.parts import certificates, winhttp, winhttp_value
-from transom.windows.planning import desired_settings
-from transom.windows.registry import Registry
+from transom.windows.planning.planner import build_desired_settings
 from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, Edit, SetValue
-from transom.windows.registry.values import Value, ValueType, binary, expand_sz, multi_sz, sz
+from transom.windows.registry.registry import Registry
+from transom.windows.registry.values import Value, ValueType, build_binary, build_expand_sz, build_multi_sz, build_sz
 
 _NEEDS: Final = {"kubelet": ("containerd",), "other": ("kubelet",)}
 
@@ -47,12 +47,14 @@ class _Life:
             CreateKey(ENVIRONMENT),
             CreateKey(SERVICES),
             CreateKey(winhttp.KEY),
-            CreateKey(certificates.store("My")),
+            CreateKey(certificates.get_store_path("My")),
         ]
-        edits += [CreateKey(store) for store, there in zip(STORES, history.stores, strict=True) if there]
-        edits += [SetValue(ENVIRONMENT, name, expand_sz(value)) for name, value in (one.split("=") for one in history.machine)]
+        edits += [CreateKey(store) for store, item in zip(STORES, history.stores, strict=True) if item]
+        edits += [
+            SetValue(ENVIRONMENT, name, build_expand_sz(value)) for name, value in (item.split("=") for item in history.machine)
+        ]
         if history.win_http is not None:
-            edits.append(SetValue(winhttp.KEY, winhttp_value.VALUE, binary(bytes.fromhex(history.win_http))))
+            edits.append(SetValue(winhttp.KEY, winhttp_value.VALUE, build_binary(bytes.fromhex(history.win_http))))
         self.shadow = Registry().apply(edits)
         self.host = ModelHost(self.shadow, _NEEDS)
         self._drifted: set[tuple[str, str]] = set()
@@ -86,7 +88,7 @@ class _Life:
             case histories.TakeItem() if step.service in self.host.services:
                 self._take(step)
             case histories.Write() if step.service in self.host.services and not self._torn:
-                value = None if step.text is None else sz(step.text)
+                value = None if step.text is None else build_sz(step.text)
                 self._both(_setting(_path(step.service), "Environment", value))
                 self._drifted = {(service, name) for service, name in self._drifted if service != step.service}
                 if self.host.services[step.service].seen is not None:
@@ -109,13 +111,13 @@ class _Life:
         self.host.boot_again()
         self._put_off = False
         self.step(nothing)
-        whole = self.host.run(desired_settings(nothing.egress()), "now", expected=True)
+        whole = self.host.run(build_desired_settings(nothing.egress()), "now", expected=True)
         assert whole is not None and not whole.done, f"something was left to do: {whole.done.steps}"
-        assert self.host.registry.key(LEDGER) is None, "the ledger was left"
+        assert self.host.registry.find_key(LEDGER) is None, "the ledger was left"
         compare(self.host.registry, self.shadow, set(map(_path, self._handled)))
 
     def _apply(self, step: histories.Apply) -> None:
-        wanted = desired_settings(step.egress())
+        wanted = build_desired_settings(step.egress())
         cut = None if self._drifted else step.cut
         faults = self._unreadable(step)
         for service, name in self._drifted:
@@ -143,7 +145,9 @@ class _Life:
     def _unreadable(self, step: histories.Apply) -> set[str]:
         """The services that cannot have what is wanted."""
         names = {name.casefold() for name in step.services} if step.egress().variables and step.scope != "Machine" else set()
-        values = {name: self.host.registry.value(_path(name), "Environment") for name in self.host.services if name in names}
+        values = {
+            name: self.host.registry.find_value(_path(name), "Environment") for name in self.host.services if name in names
+        }
         return {name for name, value in values.items() if value is not None and value.type != ValueType.MULTI_SZ}
 
     def _services_are_right(self, step: histories.Apply, faults: set[str]) -> None:
@@ -153,12 +157,12 @@ class _Life:
             assert (run.seen is not None) == run.meant, f"{name}: runs {run.seen is not None}, and should {run.meant}"
             if run.seen is None or name not in managed or self._put_off:
                 continue
-            wanted = [number for number in step.trust if self.shadow.key(_place(number)) is None]
+            wanted = [number for number in step.trust if self.shadow.find_key(_place(number)) is None]
             late = [number for number in wanted if sha1(authorities()[number]) not in run.seen.trusted]
             assert not late, f"{name} has started before certificates {late} came"
             if name in faults:
                 continue
-            own = self.host.registry.value(_path(name), "Environment")
+            own = self.host.registry.find_value(_path(name), "Environment")
             for variable in OURS:
                 has, is_to_have = run.seen.environment.get(variable, ""), variables.get(variable, "")
                 if is_to_have and step.scope != "Machine":
@@ -173,9 +177,9 @@ class _Life:
     def _appear(self, step: histories.Appear) -> None:
         if step.service in self.host.services:
             return
-        self._both(SetValue(_path(step.service), "ImagePath", expand_sz(rf"C:\k\{step.service}.exe")))
+        self._both(SetValue(_path(step.service), "ImagePath", build_expand_sz(rf"C:\k\{step.service}.exe")))
         if step.environment is not None:
-            self._both(SetValue(_path(step.service), "Environment", multi_sz(step.environment)))
+            self._both(SetValue(_path(step.service), "Environment", build_multi_sz(step.environment)))
         # a restart that a cut has left is owed to the name
         running = step.running or self._torn
         self.host.services[step.service] = Run(running)
@@ -184,10 +188,10 @@ class _Life:
 
     def _items(self, service: str) -> list[str] | None:
         """The items of a service's environment; None where Windows reads none."""
-        value = self.host.registry.value(_path(service), "Environment")
+        value = self.host.registry.find_value(_path(service), "Environment")
         if value is not None and value.type != ValueType.MULTI_SZ:
             return None
-        return list(value.texts() if value else ())
+        return list(value.to_texts() if value else ())
 
     def _add(self, step: histories.AddItem) -> None:
         items, name = self._items(step.service), _name(step.item)
@@ -201,14 +205,14 @@ class _Life:
 
     def _take(self, step: histories.TakeItem) -> None:
         items = self._items(step.service)
-        shadow = self.shadow.value(_path(step.service), "Environment")
-        if items is None or step.item not in items or self._torn or shadow is None or step.item not in shadow.texts():
+        shadow = self.shadow.find_value(_path(step.service), "Environment")
+        if items is None or step.item not in items or self._torn or shadow is None or step.item not in shadow.to_texts():
             return
         self._handled.add(step.service)
         for registry in (self.host.registry, self.shadow):
-            value = registry.value(_path(step.service), "Environment")
-            left = [item for item in (value.texts() if value else ()) if item != step.item]
-            edit = SetValue(_path(step.service), "Environment", multi_sz(left))
+            value = registry.find_value(_path(step.service), "Environment")
+            left = [item for item in (value.to_texts() if value else ()) if item != step.item]
+            edit = SetValue(_path(step.service), "Environment", build_multi_sz(left))
             if registry is self.shadow:
                 self.shadow = self.shadow.apply([edit])
             else:
@@ -216,10 +220,10 @@ class _Life:
 
     def _drift(self, step: histories.Drift) -> None:
         if not step.service:
-            key = self.host.registry.key(ENVIRONMENT)
+            key = self.host.registry.find_key(ENVIRONMENT)
             value = key.get(step.name) if key else None
-            if value is not None and MARK in value.text() and step.how != "doubled":
-                changed = None if step.how == "deleted" else sz("drift.theirs.example")
+            if value is not None and MARK in value.decode_text() and step.how != "doubled":
+                changed = None if step.how == "deleted" else build_sz("drift.theirs.example")
                 self.host.edit(_setting(ENVIRONMENT, step.name, changed))
                 self._drifted.add(("", step.name))
             return
@@ -232,7 +236,7 @@ class _Life:
         at = items.index(mine[0])
         replaced = {"deleted": [], "changed": [f"{step.name}=drift.theirs.example"], "doubled": mine * 2}[step.how]
         items[at : at + 1] = replaced
-        self.host.edit(SetValue(_path(step.service), "Environment", multi_sz(items)))
+        self.host.edit(SetValue(_path(step.service), "Environment", build_multi_sz(items)))
         self._drifted.add((step.service, step.name))
 
     def _leave(self, service: str, name: str, step: histories.Apply) -> None:
@@ -240,50 +244,50 @@ class _Life:
         configured = name in step.egress().variables
         if not service:
             if name == "WinHTTP":
-                wanted = desired_settings(step.egress()).registry.value(winhttp.KEY, winhttp_value.VALUE)
+                wanted = build_desired_settings(step.egress()).registry.find_value(winhttp.KEY, winhttp_value.VALUE)
                 if wanted is None:
                     self._same(winhttp.KEY, winhttp_value.VALUE)
             elif not (configured and step.scope != "Services"):
                 self._same(ENVIRONMENT, name)
             return
-        managed = service in {one.casefold() for one in step.services}
+        managed = service in {service.casefold() for service in step.services}
         if (configured and managed and step.scope != "Machine") or service not in self.host.services:
             return
         items = self._items(service)
-        shadow = self.shadow.value(_path(service), "Environment")
+        shadow = self.shadow.find_value(_path(service), "Environment")
         if items is None:
             return
         here = [item for item in items if _name(item) == name]
         if here and all(map(_is_ours, here)):
             return
         self._handled.add(service)
-        rest = [item for item in (shadow.texts() if shadow else ()) if _name(item) != name]
+        rest = [item for item in (shadow.to_texts() if shadow else ()) if _name(item) != name]
         left = [item for item in here if not _is_ours(item)]
-        value = multi_sz([*rest, *left]) if rest or left or shadow else None
+        value = build_multi_sz([*rest, *left]) if rest or left or shadow else None
         self.shadow = self.shadow.apply([_setting(_path(service), "Environment", value)])
 
     def _same(self, path: str, name: str) -> None:
         """The shadow gets the value that the host has."""
-        key = self.host.registry.key(path)
+        key = self.host.registry.find_key(path)
         named = (key.values or {}).get(name.casefold()) if key else None
         self.shadow = self.shadow.apply([DeleteValue(path, name)])
         if named is not None:
             self.shadow = self.shadow.apply([SetValue(path, named.name, named.value)])
 
     def _set_machine(self, step: histories.SetMachine) -> None:
-        key = self.host.registry.key(ENVIRONMENT)
+        key = self.host.registry.find_key(ENVIRONMENT)
         value = key.get(step.name) if key else None
-        if value is not None and MARK in value.text():
+        if value is not None and MARK in value.decode_text():
             return
         if ("", step.name.upper()) not in self._drifted:
-            self._both(_setting(ENVIRONMENT, step.name, sz(step.value) if step.value is not None else None))
+            self._both(_setting(ENVIRONMENT, step.name, build_sz(step.value) if step.value is not None else None))
 
     def _trust(self, step: histories.Trust) -> None:
         one = authorities()[step.number]
         path = _place(step.number)
-        there, his = self.host.registry.key(path) is not None, self.shadow.key(path) is not None
+        there, his = self.host.registry.find_key(path) is not None, self.shadow.find_key(path) is not None
         if step.present and not there and step.number not in self._taken:
-            self._both(SetValue(path, "Blob", certificates.blob(der(one), sha1(one))))
+            self._both(SetValue(path, "Blob", certificates.build_blob(der(one), sha1(one))))
         elif not step.present and his:
             self._both(DeleteKey(path))
         elif not step.present and there:
@@ -291,8 +295,10 @@ class _Life:
             self.host.edit(DeleteKey(path))
 
     def _set_win_http(self, step: histories.SetWinHttp) -> None:
-        value = self.host.registry.value(winhttp.KEY, winhttp_value.VALUE)
-        edit = _setting(winhttp.KEY, winhttp_value.VALUE, binary(bytes.fromhex(step.data)) if step.data is not None else None)
+        value = self.host.registry.find_value(winhttp.KEY, winhttp_value.VALUE)
+        edit = _setting(
+            winhttp.KEY, winhttp_value.VALUE, build_binary(bytes.fromhex(step.data)) if step.data is not None else None
+        )
         if value is not None and MARK.encode() in value.data:
             self.host.edit(edit)
             self._drifted.add(("", "WinHTTP"))
@@ -317,13 +323,13 @@ def _is_ours(item: str) -> bool:
 
 
 def _appended(registry: Registry, service: str, item: str) -> Edit:
-    value = registry.value(_path(service), "Environment")
-    return SetValue(_path(service), "Environment", multi_sz([*(value.texts() if value else ()), item]))
+    value = registry.find_value(_path(service), "Environment")
+    return SetValue(_path(service), "Environment", build_multi_sz([*(value.to_texts() if value else ()), item]))
 
 
 def _place(number: int) -> str:
     one = authorities()[number]
-    return rf"{certificates.store(certificates.ROOT if one.subject == one.issuer else certificates.CA)}\{sha1(one)}"
+    return rf"{certificates.get_store_path(certificates.ROOT if one.subject == one.issuer else certificates.CA)}\{sha1(one)}"
 
 
 def shortest(history: History) -> History:

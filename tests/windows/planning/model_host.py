@@ -4,18 +4,18 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from transom.hosts.steps.facts_parser import merged
-from transom.windows import planning
-from transom.windows.host import DesiredState, ObservedState, Service, ServiceState
+from transom.hosts.steps.facts_parser import merge_states
+from transom.windows.host.host_state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.parts import certificates
 from transom.windows.parts.plan_builder import When
-from transom.windows.planning import Plan, queries
-from transom.windows.registry import Key, Registry
+from transom.windows.planning import planner, queries
+from transom.windows.planning.planner import Plan
 from transom.windows.registry.edits import DeleteKey, DeleteValue, Edit, SetValue
-from transom.windows.registry.values import ValueType, sz
+from transom.windows.registry.registry import Key, Registry
+from transom.windows.registry.values import ValueType, build_sz
 
-STORES = tuple(map(certificates.store, (certificates.ROOT, certificates.CA)))
+STORES = tuple(map(certificates.get_store_path, (certificates.ROOT, certificates.CA)))
 SALT = b"0123456789abcdef"
 
 
@@ -56,8 +56,8 @@ class ModelHost:
     def start(self, name: str) -> None:
         run = self.services[name.casefold()]
         if run.seen is None:
-            own = self.registry.value(rf"{SERVICES}\{name}", "Environment")
-            items = own.texts() if own is not None and own.type == ValueType.MULTI_SZ else ()
+            own = self.registry.find_value(rf"{SERVICES}\{name}", "Environment")
+            items = own.to_texts() if own is not None and own.type == ValueType.MULTI_SZ else ()
             environment = self._booted_with | {n.upper(): v for n, _, v in (item.partition("=") for item in items)}
             run.seen, run.starts = Seen(environment, self.trusted()), run.starts + 1
 
@@ -74,21 +74,25 @@ class ModelHost:
 
     def trusted(self) -> frozenset[str]:
         return frozenset(
-            key.path.rsplit("\\", 1)[1] for store in STORES for key in self.registry.below(store) if key.get("Blob")
+            key.path.rsplit("\\", 1)[1] for store in STORES for key in self.registry.list_keys_below(store) if key.get("Blob")
         )
 
     def _variables(self, path: str) -> dict[str, str]:
-        key = self.registry.key(path)
+        key = self.registry.find_key(path)
         named = (key.values or {}).values() if key else ()
-        return {one.name.upper(): one.value.text() for one in named if one.value.type in (ValueType.SZ, ValueType.EXPAND_SZ)}
+        return {
+            item.name.upper(): item.value.decode_text()
+            for item in named
+            if item.value.type in (ValueType.SZ, ValueType.EXPAND_SZ)
+        }
 
     def gather(self, asked: Queries) -> ObservedState:
         """What was asked, and nothing else."""
         found = [self._exported(LEDGER)]
         found += [self._exported(ENVIRONMENT)] if asked.environment else []
         for store in asked.stores:
-            if self.registry.key(store) is not None:
-                names = self.registry.children(store)
+            if self.registry.find_key(store) is not None:
+                names = self.registry.list_children(store)
                 found.append(Registry([Key(store, None), *(Key(rf"{store}\{name}", None) for name in names)]))
         found += [self._exported(path) for path in asked.keys]
         services = []
@@ -101,31 +105,31 @@ class ModelHost:
                 services.append(Service(spelled, ServiceState.RUNNING if run.seen else ServiceState.STOPPED))
         dependencies = {name: self.needs.get(name, ()) for name in self.services} if asked.dependants else None
         boot = self.boot if asked.boot else None
-        return ObservedState(Registry.of(found), tuple(services), boot=boot, dependencies=dependencies)
+        return ObservedState(Registry.merge(found), tuple(services), boot=boot, dependencies=dependencies)
 
     def _exported(self, path: str) -> Registry:
-        key = self.registry.key(path)
-        return Registry([key, *self.registry.below(path)] if key else [])
+        key = self.registry.find_key(path)
+        return Registry([key, *self.registry.list_keys_below(path)] if key else [])
 
     def run(self, desired: DesiredState, when: When, *, expected: bool, cut: int | None = None) -> Whole | None:
         """A pass as `hosts.passes.converge` makes it; None where it was cut, after `cut` of its actions."""
-        first = queries.first(desired, change_expected=expected, boot=when != "now")
+        first = queries.build_initial_queries(desired, change_expected=expected, boot=when != "now")
         asked, state = first, self.gather(first)
         planned = self._planned(desired, state, when)
-        if wider := queries.more(asked, planned):
-            asked = queries.combined(first, wider)
-            state = merged(state, self.gather(queries.beyond(asked, first)))
+        if wider := queries.build_follow_up_queries(asked, planned):
+            asked = queries.merge_queries(first, wider)
+            state = merge_states(state, self.gather(queries.subtract_queries(asked, first)))
             planned = self._planned(desired, state, when)
         for number, action in enumerate(self._actions(planned)):
             if number == cut:
                 return None
             action()
-        found = self.gather(queries.again(asked, state, dependants=first.dependants))
+        found = self.gather(queries.build_requery(asked, state, dependants=first.dependants))
         found = msgspec.structs.replace(found, dependencies=state.dependencies)
         return Whole(planned, self._planned(desired, found, when))
 
     def _planned(self, desired: DesiredState, state: ObservedState, when: When) -> Plan:
-        return planning.plan(desired, state, SALT, when)
+        return planner.plan(desired, state, SALT, when)
 
     def _actions(self, planned: Plan) -> Iterator[Callable[[], None]]:
         """The import, edit by edit, then what the job does."""
@@ -140,13 +144,13 @@ class ModelHost:
             yield lambda: self.edit(DeleteKey(LEDGER))
 
     def _stop(self, name: str, skipped: set[str]) -> None:
-        run, note = self.services.get(name.casefold()), self.registry.value(RESTARTS, name)
-        idle = run is not None and run.seen is None and note is not None and note.text() == "check"
+        run, note = self.services.get(name.casefold()), self.registry.find_value(RESTARTS, name)
+        idle = run is not None and run.seen is None and note is not None and note.decode_text() == "check"
         if run is None or idle:
             self._settle(name)
             skipped.add(name)
             return
-        self.edit(SetValue(RESTARTS, name, sz("running")))
+        self.edit(SetValue(RESTARTS, name, build_sz("running")))
         self.stop(name)
 
     def _start(self, name: str, skipped: set[str]) -> None:
@@ -155,5 +159,5 @@ class ModelHost:
             self._settle(name)
 
     def _settle(self, name: str) -> None:
-        if self.registry.value(RESTARTS, name) is not None:
+        if self.registry.find_value(RESTARTS, name) is not None:
             self.edit(DeleteValue(RESTARTS, name))

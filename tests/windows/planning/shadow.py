@@ -3,7 +3,7 @@
 from tests.windows.planning.histories import OURS
 
 from transom.windows.host.queries import LEDGER
-from transom.windows.registry import Key, NamedValue, Registry
+from transom.windows.registry.registry import Key, NamedValue, Registry
 from transom.windows.registry.values import ValueType
 
 _Shown = NamedValue | tuple[str, ...]
@@ -19,7 +19,7 @@ def compare(left: Registry, shadow: Registry, handled: set[str]) -> None:
     assert sorted(found) == sorted(wanted), f"keys: {sorted(set(found) ^ set(wanted))}"
     folded = {path.casefold() for path in handled}
     for path, key in wanted.items():
-        here, there = (_values(one, strict=path not in folded) for one in (found[path], key))
+        here, there = (_values(item, strict=path not in folded) for item in (found[path], key))
         assert here == there, f"{key.path}: {_shown(here)}, and without Transom {_shown(there)}"
 
 
@@ -33,7 +33,7 @@ def _values(key: Key, *, strict: bool) -> dict[str, _Shown]:
     for folded, named in (key.values or {}).items():
         if folded != "environment" or named.value.type != ValueType.MULTI_SZ:
             found[folded] = named
-        elif items := named.value.texts():
+        elif items := named.value.to_texts():
             found[folded] = items if strict else tuple(sorted(items, key=_name))
         elif strict:
             found[folded] = ()
@@ -47,4 +47,7 @@ def _name(item: str) -> str:
 
 
 def _shown(values: dict[str, _Shown]) -> dict[str, object]:
-    return {name: one if isinstance(one, tuple) else (one.name, one.value.type, one.value.data) for name, one in values.items()}
+    return {
+        name: value if isinstance(value, tuple) else (value.name, value.value.type, value.value.data)
+        for name, value in values.items()
+    }

@@ -5,10 +5,10 @@ import msgspec
 from transom.proxy.objects import LabelSelector, LinuxSettings, PodsSettings, WindowsSettings
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.windows.host import DesiredState
+from transom.windows.host.host_state import DesiredState
 from transom.windows.ledger import SETTINGS
-from transom.windows.planning import desired_settings
-from transom.windows.registry import Registry
+from transom.windows.planning.planner import build_desired_settings
+from transom.windows.registry.registry import Registry
 
 PROXY = Secret("http://p.example:3128")
 FULL = Egress(
@@ -27,6 +27,6 @@ FULL = Egress(
 
 
 def test_nothing_else_of_the_settings_is_wished_for_than_what_a_wish_is_known_by() -> None:
-    wished = Registry().apply(edit for part in SETTINGS.values() for edit in part.wish(FULL))
-    assert desired_settings(FULL) == DesiredState(wished)
-    assert desired_settings(msgspec.structs.replace(FULL, no_proxy="other")) != desired_settings(FULL)
+    wished = Registry().apply(edit for part in SETTINGS.values() for edit in part.iter_desired_edits(FULL))
+    assert build_desired_settings(FULL) == DesiredState(wished)
+    assert build_desired_settings(msgspec.structs.replace(FULL, no_proxy="other")) != build_desired_settings(FULL)

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from tests.windows.authorities import authorities, der, sha1
 
 from transom.windows import ledger
-from transom.windows.host import DesiredState, ObservedState, Service, ServiceState
+from transom.windows.host.host_state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, STORES
 from transom.windows.parts import certificates
-from transom.windows.planning import Plan, after, plan
-from transom.windows.registry import Key, Registry
+from transom.windows.planning.planner import Plan, plan, predict
 from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, Edit, SetValue
-from transom.windows.registry.values import Value, ValueType, binary, expand_sz, multi_sz, sz
+from transom.windows.registry.registry import Key, Registry
+from transom.windows.registry.values import Value, ValueType, build_binary, build_expand_sz, build_multi_sz, build_sz
 
 SALT = b"0123456789abcdef"
 OURS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
@@ -26,12 +26,15 @@ items = st.one_of(
 )
 environments = st.one_of(
     st.none(),
-    st.lists(items, max_size=6).map(multi_sz),
+    st.lists(items, max_size=6).map(build_multi_sz),
     st.just(Value(ValueType.MULTI_SZ, b"")),
     st.just(Value(ValueType.MULTI_SZ, "A=1\0\0B=2\0\0".encode("utf-16-le"))),
 )
 machine_values = st.one_of(
-    texts.map(sz), texts.map(expand_sz), st.binary(max_size=5).map(binary), st.just(sz("http://p.x:3128"))
+    texts.map(build_sz),
+    texts.map(build_expand_sz),
+    st.binary(max_size=5).map(build_binary),
+    st.just(build_sz("http://p.x:3128")),
 )
 # to make a strategy costs more than to draw from it
 service_names = st.sets(st.sampled_from([*MANAGED, "other", "antivirus"]))
@@ -51,7 +54,7 @@ def hosts(draw: st.DrawFn) -> ObservedState:
     services = []
     for name in draw(service_names):
         services.append(Service(name, draw(states)))
-        edits.append(SetValue(rf"{SERVICES}\{name}", "ImagePath", expand_sz(rf"C:\k\{name}.exe")))
+        edits.append(SetValue(rf"{SERVICES}\{name}", "ImagePath", build_expand_sz(rf"C:\k\{name}.exe")))
         environment = draw(environments)
         if environment is not None:
             edits.append(SetValue(rf"{SERVICES}\{name}", "Environment", environment))
@@ -59,9 +62,9 @@ def hosts(draw: st.DrawFn) -> ObservedState:
         edits.append(SetValue(ENVIRONMENT, name, draw(machine_values)))
     for store in (certificates.ROOT, certificates.CA):
         if draw(coins):
-            edits.append(CreateKey(certificates.store(store)))
+            edits.append(CreateKey(certificates.get_store_path(store)))
             edits.extend(
-                SetValue(rf"{certificates.store(store)}\{sha1(c)}", "Blob", certificates.blob(der(c), sha1(c)))
+                SetValue(rf"{certificates.get_store_path(store)}\{sha1(c)}", "Blob", certificates.build_blob(der(c), sha1(c)))
                 for c in draw(trusted)
             )
     needs = {s.name: tuple(draw(st.sets(st.sampled_from(services or [s])))) for s in services}
@@ -79,12 +82,16 @@ def wishes(draw: st.DrawFn) -> DesiredState:
     for service in draw(managed):
         edits.append(CreateKey(rf"{SERVICES}\{service}"))
         if variables and scope != "Machine":
-            edits.append(SetValue(rf"{SERVICES}\{service}", "Environment", multi_sz(f"{n}={v}" for n, v in variables.items())))
+            edits.append(
+                SetValue(rf"{SERVICES}\{service}", "Environment", build_multi_sz(f"{n}={v}" for n, v in variables.items()))
+            )
     if scope != "Services":
-        edits.extend(SetValue(ENVIRONMENT, n, sz(v)) for n, v in variables.items())
+        edits.extend(SetValue(ENVIRONMENT, n, build_sz(v)) for n, v in variables.items())
     for c in draw(trusted):
         store = certificates.ROOT if c.subject == c.issuer else certificates.CA
-        edits.append(SetValue(rf"{certificates.store(store)}\{sha1(c)}", "Blob", certificates.blob(der(c), sha1(c))))
+        edits.append(
+            SetValue(rf"{certificates.get_store_path(store)}\{sha1(c)}", "Blob", certificates.build_blob(der(c), sha1(c)))
+        )
     return DesiredState(Registry().apply(edits))
 
 
@@ -92,7 +99,7 @@ NOTHING = DesiredState(Registry().apply([CreateKey(rf"{SERVICES}\{service}") for
 
 
 def applied(desired: DesiredState, actual: ObservedState) -> ObservedState:
-    found = after(actual, plan(desired, actual, SALT))
+    found = predict(actual, plan(desired, actual, SALT))
     rest = plan(desired, found, SALT)
     assert rest == Plan(warnings=rest.warnings, reads=rest.reads)
     return found
@@ -142,11 +149,14 @@ def test_nothing_foreign_is_in_any_plan(actual: ObservedState, first: DesiredSta
         elif folded.startswith(SERVICES.casefold()):
             assert isinstance(edit, SetValue | DeleteValue)
             assert edit.name == "Environment"
-            before, now = host.registry.value(edit.path, "Environment"), second.registry.value(edit.path, "Environment")
-            foreign = [i for i in (before.texts() if before else ()) if i.split("=")[0].upper() not in OURS]
-            kept = edit.value.texts() if isinstance(edit, SetValue) else ()
+            before, now = (
+                host.registry.find_value(edit.path, "Environment"),
+                second.registry.find_value(edit.path, "Environment"),
+            )
+            foreign = [i for i in (before.to_texts() if before else ()) if i.split("=")[0].upper() not in OURS]
+            kept = edit.value.to_texts() if isinstance(edit, SetValue) else ()
             assert [i for i in kept if i.split("=")[0].upper() not in OURS] == foreign
-            assert set(now.texts() if now and isinstance(edit, SetValue) else ()) <= set(kept)
+            assert set(now.to_texts() if now and isinstance(edit, SetValue) else ()) <= set(kept)
         else:
             mine = {key.path.casefold() for key in (*first.registry, *second.registry)}
             assert folded in mine or folded in {k.casefold() for k in ledger.read(host.registry).keys}
@@ -157,19 +167,19 @@ def test_what_a_person_changed_survives_removal(actual: ObservedState, desired: 
     host = applied(desired, actual)
     path = rf"{SERVICES}\{service}"
     held = ledger.read(host.registry).environment.services.get(service)
-    value = host.registry.value(path, "Environment")
+    value = host.registry.find_value(path, "Environment")
     if held is None or name not in held.variables or value is None:
         return
     theirs = f"{name}=http://theirs.x"
-    edited = [theirs if item.split("=")[0] == name else item for item in value.texts()]
-    host = msgspec.structs.replace(host, registry=host.registry.apply([SetValue(path, "Environment", multi_sz(edited))]))
+    edited = [theirs if item.split("=")[0] == name else item for item in value.to_texts()]
+    host = msgspec.structs.replace(host, registry=host.registry.apply([SetValue(path, "Environment", build_multi_sz(edited))]))
     drift = [s for s in plan(desired, host, SALT).steps if s.target == f"{service}: {name}"]
     assert [("drift" in s.reason, s.action) for s in drift] == [(True, "replace")]
     gone = applied(NOTHING, host)
-    left = gone.registry.value(path, "Environment")
+    left = gone.registry.find_value(path, "Environment")
     assert left is not None
-    assert theirs in left.texts()
-    assert gone.registry.key(LEDGER) is None
+    assert theirs in left.to_texts()
+    assert gone.registry.find_key(LEDGER) is None
 
 
 @given(hosts(), wishes(), st.data())
@@ -194,10 +204,12 @@ def test_only_running_services_are_restarted_and_dependants_stop_first(actual: O
 
 def test_what_group_policy_holds_is_reported_and_left_until_it_lets_go() -> None:
     root = authorities()[0]
-    path, policy = (rf"{place('ROOT')}\{sha1(root)}" for place in (certificates.store, certificates.policy_store))
-    blob = certificates.blob(der(root), sha1(root))
+    path, policy = (
+        rf"{place('ROOT')}\{sha1(root)}" for place in (certificates.get_store_path, certificates.get_policy_store_path)
+    )
+    blob = certificates.build_blob(der(root), sha1(root))
     desired = DesiredState(Registry().apply([SetValue(path, "Blob", blob)]))
-    bare = ObservedState(Registry().apply([CreateKey(certificates.store("ROOT")), SetValue(policy, "Blob", blob)]))
+    bare = ObservedState(Registry().apply([CreateKey(certificates.get_store_path("ROOT")), SetValue(policy, "Blob", blob)]))
     planned = plan(desired, bare, SALT)
     assert planned.warnings == (f"ROOT: {sha1(root)} CN=Corp Root 1: group policy already holds it; left to the policy",)
     assert [edit.path for edit in planned.edits if not edit.path.startswith(LEDGER)] == []
@@ -207,16 +219,16 @@ def test_what_group_policy_holds_is_reported_and_left_until_it_lets_go() -> None
     assert shown(applied(NOTHING, held).registry) == shown(bare.registry)
     free = msgspec.structs.replace(held, registry=held.registry.apply([DeleteKey(policy)]))
     ours = applied(desired, free)
-    assert ours.registry.value(path, "Blob") == blob
+    assert ours.registry.find_value(path, "Blob") == blob
     gone = applied(NOTHING, ours)
-    assert gone.registry.key(path) is None and gone.registry.key(LEDGER) is None
+    assert gone.registry.find_key(path) is None and gone.registry.find_key(LEDGER) is None
 
 
 def test_a_removed_key_is_added_again_and_named_drift() -> None:
     root = authorities()[0]
-    path = rf"{certificates.store('ROOT')}\{sha1(root)}"
-    desired = DesiredState(Registry().apply([SetValue(path, "Blob", certificates.blob(der(root), sha1(root)))]))
-    host = applied(desired, ObservedState(Registry().apply([CreateKey(certificates.store("ROOT"))])))
+    path = rf"{certificates.get_store_path('ROOT')}\{sha1(root)}"
+    desired = DesiredState(Registry().apply([SetValue(path, "Blob", certificates.build_blob(der(root), sha1(root)))]))
+    host = applied(desired, ObservedState(Registry().apply([CreateKey(certificates.get_store_path("ROOT"))])))
     torn = msgspec.structs.replace(host, registry=host.registry.apply([DeleteKey(path)]))
     (step,) = plan(desired, torn, SALT).steps
     assert (step.kind, step.action, "drift" in step.reason) == ("certificate", "add", True)
@@ -224,11 +236,11 @@ def test_a_removed_key_is_added_again_and_named_drift() -> None:
 
 
 def test_a_variable_that_was_set_to_what_it_replaced_is_undone_once() -> None:
-    own = SetValue(ENVIRONMENT, "HTTP_PROXY", sz("http://second"))
+    own = SetValue(ENVIRONMENT, "HTTP_PROXY", build_sz("http://second"))
     before = ObservedState(Registry().apply([CreateKey(ENVIRONMENT), CreateKey(STORES), own]), boot=1)
     host = before
     for proxy in ("http://first", "http://second"):
-        wish = Registry().apply([SetValue(ENVIRONMENT, "HTTP_PROXY", sz(proxy))])
+        wish = Registry().apply([SetValue(ENVIRONMENT, "HTTP_PROXY", build_sz(proxy))])
         host = booted(applied(DesiredState(wish), host))
     host = applied(NOTHING, host)
     host = applied(NOTHING, booted(host))
@@ -237,7 +249,7 @@ def test_a_variable_that_was_set_to_what_it_replaced_is_undone_once() -> None:
 
 def test_the_order_of_the_wish_counts_in_the_hash_of_the_state() -> None:
     """What was rendered of a wish is kept: one that is equal, in another order, has a hash of its own, as it always had."""
-    value = SetValue(ENVIRONMENT, "HTTP_PROXY", sz("http://p.x:3128"))
+    value = SetValue(ENVIRONMENT, "HTTP_PROXY", build_sz("http://p.x:3128"))
     orders = [[CreateKey(rf"{SERVICES}\{name}") for name in names] for names in (MANAGED, MANAGED[::-1])]
     wishes = [DesiredState(Registry().apply([value, *keys])) for keys in orders]
     hosts = [ObservedState(Registry().apply(plan(wish, ObservedState(Registry()), SALT).edits)) for wish in wishes]

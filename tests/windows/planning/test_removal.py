@@ -6,15 +6,15 @@ from tests.windows.installations import CONF, CONTAINERD, DOWN, EXE, KUBELET, SA
 
 from transom.proxy.settings import Egress
 from transom.windows import ledger
-from transom.windows.host import CHANGED, DesiredState, ObservedState, Preparation, Service
+from transom.windows.host.host_state import CHANGED, DesiredState, ObservedState, Preparation, Service
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
-from transom.windows.parts.trust import Trusted
-from transom.windows.payload import Payload, PayloadService
+from transom.windows.parts.trust import TrustedCertificate
+from transom.windows.payload.payload import Payload, PayloadService
 from transom.windows.payload.worker import Facts
-from transom.windows.payload.worker import desired as desired_of
-from transom.windows.planning import Plan, plan
+from transom.windows.payload.worker import build_desired as desired_of
+from transom.windows.planning.planner import Plan, plan
 from transom.windows.registry.edits import Edit, SetValue
-from transom.windows.registry.values import multi_sz, sz
+from transom.windows.registry.values import build_multi_sz, build_sz
 
 NOTHING = DesiredState(wish().registry, payload="")
 K, LOGS, VAR, PODS = r"C:\k", r"C:\k\logs", r"C:\var", r"C:\var\log\pods"
@@ -38,7 +38,7 @@ def test_a_directory_of_ours_goes_with_all_in_it_and_one_above_it_only_when_it_i
     assert install.leave == (r"C:\var\log", VAR)
     assert install.remove == (), "files go with their directory"
     gone = reached(NOTHING, found)
-    assert (gone.directories, gone.files, gone.registry.key(LEDGER)) == ((), {}, None)
+    assert (gone.directories, gone.files, gone.registry.find_key(LEDGER)) == ((), {}, None)
 
 
 def test_a_directory_that_was_there_before_stays_with_all_that_others_put_there() -> None:
@@ -46,7 +46,7 @@ def test_a_directory_that_was_there_before_stays_with_all_that_others_put_there(
     found = reached(worker(K, LOGS, PODS, files={EXE: A, CONF: B}), before)
     install = removal(found).install
     assert install.clear == (LOGS, PODS)
-    assert [(one.path, one.back) for one in install.remove] == [(EXE, False), (CONF, True)]
+    assert [(item.path, item.back) for item in install.remove] == [(EXE, False), (CONF, True)]
     gone = reached(NOTHING, found)
     assert (set(gone.directories), gone.files) == (set(before.directories), before.files)
 
@@ -81,14 +81,14 @@ def test_ports_are_closed_that_were_opened() -> None:
     prepared = plan(made, host(), SALT)
     found = reached(made, msgspec.structs.replace(host(), registry=host().registry.apply(prepared.prepared)))
     assert removal(found).install.ports == (10250, 9182)
-    assert reached(NOTHING, found).registry.key(LEDGER) is None
+    assert reached(NOTHING, found).registry.find_key(LEDGER) is None
 
 
 def test_a_preparation_that_waits_for_a_boot_is_undone_at_once() -> None:
     planned = plan(worker(K, preparation=Preparation(ports=(10250,))), host(), SALT)
     pending = msgspec.structs.replace(host(), registry=host().registry.apply(planned.pending), boot=None)
     assert removal(pending).install.ports == (10250,)
-    assert reached(NOTHING, pending).registry.key(LEDGER) is None
+    assert reached(NOTHING, pending).registry.find_key(LEDGER) is None
 
 
 def test_who_depends_on_a_service_that_goes_is_stopped_first_and_named() -> None:
@@ -101,38 +101,38 @@ def test_who_depends_on_a_service_that_goes_is_stopped_first_and_named() -> None
 
 
 def test_an_adopted_service_stays_with_its_environment_as_it_was() -> None:
-    own: list[Edit] = [SetValue(rf"{SERVICES}\kubelet", "Environment", multi_sz(["A=1", "no_proxy=theirs"]))]
+    own: list[Edit] = [SetValue(rf"{SERVICES}\kubelet", "Environment", build_multi_sz(["A=1", "no_proxy=theirs"]))]
     before = host(("kubelet", UP))
     before = msgspec.structs.replace(before, registry=before.registry.apply(own))
     found = reached(worker(K), before)
     planned = removal(found)
     assert planned.install.delete == () and planned.stop == planned.start == ("kubelet",)
-    assert reached(NOTHING, found).registry.below(SERVICES) == before.registry.below(SERVICES)
+    assert reached(NOTHING, found).registry.list_keys_below(SERVICES) == before.registry.list_keys_below(SERVICES)
 
 
 def test_what_has_been_booted_with_is_not_hidden_on_a_host_that_is_given_back() -> None:
     """Nobody would come to take the empty items away: the boot is not read, so none are made, and those that are there go."""
-    machine = [SetValue(ENVIRONMENT, "HTTP_PROXY", sz("http://p.x:1"))]
+    machine = [SetValue(ENVIRONMENT, "HTTP_PROXY", build_sz("http://p.x:1"))]
     proxied = wish(CONTAINERD, payload=None)
     both = msgspec.structs.replace(proxied, registry=proxied.registry.apply(machine))
     before = host(("containerd", UP))
     booted = msgspec.structs.replace(reached(both, before), boot=4)
     masked = reached(proxied, booted)
-    assert "HTTP_PROXY=" in masked.registry.value(rf"{SERVICES}\containerd", "Environment").texts()
-    for found in (booted, masked):
-        gone = reached(DesiredState(NOTHING.registry), msgspec.structs.replace(found, boot=None))
-        assert gone.registry.key(LEDGER) is None
-        assert gone.registry.below(SERVICES) == before.registry.below(SERVICES)
+    assert "HTTP_PROXY=" in masked.registry.find_value(rf"{SERVICES}\containerd", "Environment").to_texts()
+    for item in (booted, masked):
+        gone = reached(DesiredState(NOTHING.registry), msgspec.structs.replace(item, boot=None))
+        assert gone.registry.find_key(LEDGER) is None
+        assert gone.registry.list_keys_below(SERVICES) == before.registry.list_keys_below(SERVICES)
 
 
 def test_the_ledger_of_the_first_boot_is_undone() -> None:
     """Without a salt, and without services: what user data entered before any pass."""
-    trusted = ledger.Ledger(trust={"ROOT": {"A" * 40: Trusted(added=True, subject="CN=x")}})
-    lines = ledger.edits(host().registry, msgspec.structs.replace(trusted, salt=b""))
+    trusted = ledger.Ledger(trust={"ROOT": {"A" * 40: TrustedCertificate(added=True, subject="CN=x")}})
+    lines = ledger.build_edits(host().registry, msgspec.structs.replace(trusted, salt=b""))
     store = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\SystemCertificates\ROOT\Certificates"
-    there = SetValue(rf"{store}\{'A' * 40}", "Blob", sz("x"))
+    there = SetValue(rf"{store}\{'A' * 40}", "Blob", build_sz("x"))
     gone = reached(NOTHING, msgspec.structs.replace(host(), registry=host().registry.apply([*lines, there])))
-    assert gone.registry.key(LEDGER) is None and gone.registry.key(rf"{store}\{'A' * 40}") is None
+    assert gone.registry.find_key(LEDGER) is None and gone.registry.find_key(rf"{store}\{'A' * 40}") is None
 
 
 def test_a_payload_says_what_is_its_own() -> None:

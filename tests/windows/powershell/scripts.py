@@ -9,7 +9,7 @@ from tests.windows.userdata import KEY, PROXIED, powershell
 
 import transom
 from transom.proxy.settings import Egress
-from transom.windows.firstboot import user_data
+from transom.windows.firstboot import build_user_data
 
 PACKAGE = Path(transom.__file__).parent
 WORKFLOW = Path(".github/workflows/windows.yaml")
@@ -25,13 +25,13 @@ def _texts() -> Iterator[tuple[str, str]]:
     for file in sorted(PACKAGE.rglob("*.ps1")):
         yield str(file.relative_to(PACKAGE)), file.read_text("utf-8")
     for file in sorted(PACKAGE.rglob("*.cmd")):
-        for number, found in enumerate(_COMMAND.finditer(file.read_text("utf-8"))):
-            yield f"{file.relative_to(PACKAGE)} {number}", found[1]
+        for number, match in enumerate(_COMMAND.finditer(file.read_text("utf-8"))):
+            yield f"{file.relative_to(PACKAGE)} {number}", match[1]
     for step in yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["verify"]["steps"]:
         if step.get("shell") == "powershell":
             yield f"{WORKFLOW.name} {step['name']}", step["run"]
     for platform in ("AWS", "Azure", "GCP"):
         for egress in (Egress(), PROXIED):
-            text = user_data(KEY, egress, platform=platform).text
+            text = build_user_data(KEY, egress, platform=platform).text
             script = text if platform == "GCP" else powershell(text)
             yield f"user data {platform} {'with a proxy' if egress.configured else ''}".strip(), script

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from lab.powershell import calls, faults, functions
+from lab.powershell import find_syntax_errors, list_calls, list_functions
 from tests.windows.powershell.scripts import PACKAGE, texts
 
 
@@ -21,12 +21,12 @@ COMMON = frozenset({"Debug", "ErrorAction", "ErrorVariable", "OutBuffer", "OutVa
 COMMON |= {"WarningAction", "WarningVariable", "InformationAction", "InformationVariable"}
 OF_PROVIDERS = {"New-Item": frozenset({"Address", "Transport", "CertificateThumbPrint"})}
 TEXTS = texts()
-OWN = frozenset[str]().union(*map(functions, TEXTS.values()))
+OWN = frozenset[str]().union(*map(list_functions, TEXTS.values()))
 
 
 def wrong(script: str) -> Iterator[str]:
     """What a script calls that Windows does not have: a name, or a name and a parameter."""
-    for call in calls(script):
+    for call in list_calls(script):
         cmdlet = CMDLETS.get(call.name)
         if call.name in OWN:
             continue
@@ -34,18 +34,18 @@ def wrong(script: str) -> Iterator[str]:
             yield call.name
             continue
         known = cmdlet.parameters | COMMON | OF_PROVIDERS.get(call.name, frozenset())
-        yield from (f"{call.name} -{one}" for one in call.parameters if one not in known)
+        yield from (f"{call.name} -{parameter}" for parameter in call.parameters if parameter not in known)
 
 
 def test_every_cmdlet_and_parameter_is_one_that_windows_has() -> None:
     assert len(TEXTS) > 30
-    found = {f"{place}: {one}" for place, text in TEXTS.items() for one in wrong(text)}
+    found = {f"{place}: {item}" for place, text in TEXTS.items() for item in wrong(text)}
     assert found == set()
 
 
 @pytest.mark.parametrize("place", TEXTS)
 def test_every_text_is_powershell(place: str) -> None:
-    assert faults(TEXTS[place]) == []
+    assert find_syntax_errors(TEXTS[place]) == []
 
 
 def test_every_cmdlet_of_the_list_has_its_page_and_is_one() -> None:
@@ -57,7 +57,7 @@ def test_every_cmdlet_of_the_list_has_its_page_and_is_one() -> None:
 
 def test_defender_is_asked_for_nothing_where_it_is_not() -> None:
     """Its module is part of the feature, which may be uninstalled: then its cmdlets are none, and a script ends there."""
-    asked = [call for text in TEXTS.values() for call in calls(text) if call.name.endswith("-MpPreference")]
+    asked = [call for text in TEXTS.values() for call in list_calls(text) if call.name.endswith("-MpPreference")]
     assert len(asked) == 3
     assert [call for call in asked if not any("MsMpEng" in condition for condition in call.conditions)] == []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transom.windows.registry.names import FoldedDict, listed, same, within, within_one, without
+from transom.windows.registry.names import FoldedDict, is_listed, is_same, is_within, is_within_any, without
 
 
 def test_a_name_is_found_in_any_spelling_and_given_as_it_was_spelled_last() -> None:
@@ -14,8 +14,8 @@ def test_a_name_is_found_in_any_spelling_and_given_as_it_was_spelled_last() -> N
 
 
 def test_names_alone() -> None:
-    assert r"C:\K" in FoldedDict.of([r"c:\k"])
-    assert r"C:\K" not in FoldedDict.of([])
+    assert r"C:\K" in FoldedDict.from_names([r"c:\k"])
+    assert r"C:\K" not in FoldedDict.from_names([])
 
 
 @pytest.mark.parametrize(
@@ -29,11 +29,11 @@ def test_names_alone() -> None:
     ],
 )
 def test_a_path_lies_within_itself_and_what_is_above_it(path: str, above: str, lies: bool) -> None:
-    assert within(path, above) is lies
-    assert within_one(path, FoldedDict.of([r"D:\other", above])) is lies
+    assert is_within(path, above) is lies
+    assert is_within_any(path, FoldedDict.from_names([r"D:\other", above])) is lies
 
 
 def test_names_are_compared_without_case() -> None:
-    assert same("Kubelet", "KUBELET") and not same("kubelet", "kubelet ")
-    assert listed("KUBELET", ["csi", "kubelet"]) and not listed("kube", ["kubelet"])
+    assert is_same("Kubelet", "KUBELET") and not is_same("kubelet", "kubelet ")
+    assert is_listed("KUBELET", ["csi", "kubelet"]) and not is_listed("kube", ["kubelet"])
     assert without(["Kubelet", "CSI"], ["kubelet", "x"]) == ("CSI",)

@@ -4,10 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transom.windows.registry import Registry, reg
+from transom.windows.registry import reg
 from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, Edit, SetValue
 from transom.windows.registry.reg import RegSyntaxError
-from transom.windows.registry.values import Value, ValueType, binary, dword, expand_sz, multi_sz, sz
+from transom.windows.registry.registry import Registry
+from transom.windows.registry.values import (
+    Value,
+    ValueType,
+    build_binary,
+    build_dword,
+    build_expand_sz,
+    build_multi_sz,
+    build_sz,
+)
 
 HEAD = "Windows Registry Editor Version 5.00\r\n\r\n"
 KEY = r"HKEY_LOCAL_MACHINE\SOFTWARE\Transom"
@@ -22,26 +31,26 @@ def utf16(text: str) -> bytes:
 
 
 DATA = [
-    ('"text"', sz("text")),
-    ('""', sz("")),
-    (r'"hunter2%^&!\"\\é x"', sz('hunter2%^&!"\\é x')),
-    ('"é\u2028\u0085\U0001f600"', sz("é\u2028\u0085\U0001f600")),
-    ('"\ud800x"', sz("\ud800x")),
-    ("dword:0000001a", dword(26)),
-    ("dword:ffffffff", dword(2**32 - 1)),
-    ("hex:", binary(b"")),
-    ("hex:00,ff,10", binary(b"\0\xff\x10")),
+    ('"text"', build_sz("text")),
+    ('""', build_sz("")),
+    (r'"hunter2%^&!\"\\é x"', build_sz('hunter2%^&!"\\é x')),
+    ('"é\u2028\u0085\U0001f600"', build_sz("é\u2028\u0085\U0001f600")),
+    ('"\ud800x"', build_sz("\ud800x")),
+    ("dword:0000001a", build_dword(26)),
+    ("dword:ffffffff", build_dword(2**32 - 1)),
+    ("hex:", build_binary(b"")),
+    ("hex:00,ff,10", build_binary(b"\0\xff\x10")),
     ("hex(0):", Value(ValueType.NONE, b"")),
     ("hex(1):", Value(ValueType.SZ, b"")),
     ("hex(1):41", Value(ValueType.SZ, b"A")),
     ("hex(1):41,00", Value(ValueType.SZ, b"A\0")),
     ("hex(1):00,00,00,00", Value(ValueType.SZ, b"\0\0\0\0")),
     ("hex(1):41,00,00,00,42", Value(ValueType.SZ, b"A\0\0\0B")),
-    ("hex(1):41,00,0d,00,0a,00,42,00,00,00", sz("A\r\nB")),
-    ("hex(2):25,00,41,00,25,00,00,00", expand_sz("%A%")),
+    ("hex(1):41,00,0d,00,0a,00,42,00,00,00", build_sz("A\r\nB")),
+    ("hex(2):25,00,41,00,25,00,00,00", build_expand_sz("%A%")),
     ("hex(4):01,00", Value(ValueType.DWORD, b"\1\0")),
-    ("hex(7):61,00,00,00,62,00,00,00,00,00", multi_sz(["a", "b"])),
-    ("hex(7):00,00", multi_sz([])),
+    ("hex(7):61,00,00,00,62,00,00,00,00,00", build_multi_sz(["a", "b"])),
+    ("hex(7):00,00", build_multi_sz([])),
     ("hex(b):01,00,00,00,00,00,00,00", Value(ValueType.QWORD, (1).to_bytes(8, "little"))),
     ("hex(ffffffff):01", Value(2**32 - 1, b"\1")),
 ]
@@ -59,26 +68,30 @@ READ: list[tuple[str, str, tuple[Edit, ...]]] = [
     ("no line end after the last line", f"[{KEY}]", (CreateKey(KEY),)),
     ("a key that goes", f"[-{KEY}]\r\n", (DeleteKey(KEY),)),
     ("a key that is made anew", f"[-{KEY}]\r\n[{KEY}]\r\n@=-\r\n", (DeleteKey(KEY), DeleteValue(KEY, ""))),
-    ("the default value", f'[{KEY}]\r\n@="x"\r\n', (SetValue(KEY, "", sz("x")),)),
+    ("the default value", f'[{KEY}]\r\n@="x"\r\n', (SetValue(KEY, "", build_sz("x")),)),
     ("a value that goes", f'[{KEY}]\r\n"a"=-\r\n', (DeleteValue(KEY, "a"),)),
-    ("names of every kind", f'[{KEY}]\r\n"a]=\\"\\\\"="x"\r\n', (SetValue(KEY, 'a]="\\', sz("x")),)),
+    ("names of every kind", f'[{KEY}]\r\n"a]=\\"\\\\"="x"\r\n', (SetValue(KEY, 'a]="\\', build_sz("x")),)),
     ("a bracket in a key", f"[{KEY}\\a]b]\r\n", (CreateKey(KEY + r"\a]b"),)),
-    ("comments and blank lines", f'; [x]\r\n\r\n  ;y\r\n[{KEY}]\r\n;"a"="b"\r\n"c"="d" \r\n', (SetValue(KEY, "c", sz("d")),)),
+    (
+        "comments and blank lines",
+        f'; [x]\r\n\r\n  ;y\r\n[{KEY}]\r\n;"a"="b"\r\n"c"="d" \r\n',
+        (SetValue(KEY, "c", build_sz("d")),),
+    ),
     (
         "line breaks in text, as Windows exports them",
         f'[{KEY}]\r\n"a"="b\r\n[c]\nd"\r\n',
-        (SetValue(KEY, "a", sz("b\r\n[c]\nd")),),
+        (SetValue(KEY, "a", build_sz("b\r\n[c]\nd")),),
     ),
-    ("line breaks in text, as Wine exports them", f'[{KEY}]\r\n"a"="b\\r\\nd"\r\n', (SetValue(KEY, "a", sz("b\r\nd")),)),
-    ("a line break in a name", f'[{KEY}]\r\n"a\nb"="c"\r\n', (SetValue(KEY, "a\nb", sz("c")),)),
+    ("line breaks in text, as Wine exports them", f'[{KEY}]\r\n"a"="b\\r\\nd"\r\n', (SetValue(KEY, "a", build_sz("b\r\nd")),)),
+    ("a line break in a name", f'[{KEY}]\r\n"a\nb"="c"\r\n', (SetValue(KEY, "a\nb", build_sz("c")),)),
     (
         "folded hex",
         f'[{KEY}]\r\n"a"=hex:01,\\\r\n  02,03,\\\r\n  04\r\n"b"=hex:\r\n',
-        (SetValue(KEY, "a", binary(b"\1\2\3\4")), SetValue(KEY, "b", binary(b""))),
+        (SetValue(KEY, "a", build_binary(b"\1\2\3\4")), SetValue(KEY, "b", build_binary(b""))),
     ),
     ("upper-case hex", f'[{KEY}]\r\n"a"=hex(B):AB,\\\r\n  CD\r\n', (SetValue(KEY, "a", Value(11, b"\xab\xcd")),)),
-    ("a short dword", f'[{KEY}]\r\n"a"=dword:1\r\n', (SetValue(KEY, "a", dword(1)),)),
-    ("line feeds alone", f'[{KEY}]\n"a"="b"\n\n', (SetValue(KEY, "a", sz("b")),)),
+    ("a short dword", f'[{KEY}]\r\n"a"=dword:1\r\n', (SetValue(KEY, "a", build_dword(1)),)),
+    ("line feeds alone", f'[{KEY}]\n"a"="b"\n\n', (SetValue(KEY, "a", build_sz("b")),)),
 ]
 
 
@@ -129,7 +142,7 @@ def test_hex_is_folded_where_regedit_folds_it() -> None:
 
 
 def test_a_name_longer_than_a_line_still_has_a_byte_on_it() -> None:
-    edits = (SetValue(KEY, "n" * 300, binary(bytes(30))),)
+    edits = (SetValue(KEY, "n" * 300, build_binary(bytes(30))),)
     assert reg.parse(reg.render(edits)) == edits
 
 
@@ -142,15 +155,15 @@ def test_a_key_that_the_format_cannot_name_is_refused(path: str) -> None:
 
 def test_a_value_that_the_format_cannot_name_is_refused() -> None:
     with pytest.raises(ValueError, match="NUL"):
-        reg.render([SetValue(KEY, "a\0b", sz("x"))])
+        reg.render([SetValue(KEY, "a\0b", build_sz("x"))])
 
 
 def test_an_export_is_a_registry_of_the_keys_that_it_names() -> None:
-    exported = reg.registry(file(f'[{KEY}]\r\n"A"="b"\r\n@="c"\r\n\r\n[{KEY}\\Sub]\r\n\r\n'))
+    exported = reg.parse_export(file(f'[{KEY}]\r\n"A"="b"\r\n@="c"\r\n\r\n[{KEY}\\Sub]\r\n\r\n'))
     assert [key.path for key in exported] == [KEY, KEY + r"\Sub"]
-    assert exported.value(KEY.upper(), "a") == sz("b")
-    assert exported.value(KEY, "") == sz("c")
-    assert exported.key(r"HKEY_LOCAL_MACHINE\SOFTWARE") is None
+    assert exported.find_value(KEY.upper(), "a") == build_sz("b")
+    assert exported.find_value(KEY, "") == build_sz("c")
+    assert exported.find_key(r"HKEY_LOCAL_MACHINE\SOFTWARE") is None
 
 
 _letters = st.characters(codec=None, exclude_characters="\0")
@@ -169,8 +182,8 @@ paths = (
 )
 values = st.one_of(
     st.builds(Value, st.integers(0, 2**32 - 1) | st.sampled_from(ValueType), st.binary(max_size=200)),
-    st.text(_letters, max_size=60).map(sz),
-    st.text(st.sampled_from('\\"=-]\r\n;%^&!é\ud800'), max_size=20).map(sz),
+    st.text(_letters, max_size=60).map(build_sz),
+    st.text(st.sampled_from('\\"=-]\r\n;%^&!é\ud800'), max_size=20).map(build_sz),
 )
 edits = st.lists(
     st.one_of(
@@ -247,8 +260,8 @@ def test_a_file_that_was_cut_is_refused_or_read_up_to_a_line(made: list[Edit], d
 )
 def test_what_an_export_never_holds_is_refused(body: str) -> None:
     reg.parse(file(body))
-    with pytest.raises(RegSyntaxError, match="what an export holds"):
-        reg.registry(file(body))
+    with pytest.raises(RegSyntaxError, match="the content of an export"):
+        reg.parse_export(file(body))
 
 
 @pytest.mark.parametrize("raw", ["\\\\", '\\"', "\\n", "\\\\\\n", "\\r\\0\\\\", "a\\\\\\\\b", '\\\\\\"', "\\0"])
@@ -277,7 +290,7 @@ def _starts(raw: str) -> list[int]:
 def test_nothing_but_its_own_error_is_raised(pieces: list[str]) -> None:
     for body in ("".join(pieces), f'[{KEY}]\r\n"a"=' + "".join(pieces), f'[{KEY}]\r\n"' + "".join(pieces)):
         try:
-            reg.registry(file(body))
+            reg.parse_export(file(body))
         except RegSyntaxError as error:
             assert error.line >= 1
 
@@ -286,5 +299,5 @@ def test_what_is_equal_in_another_order_is_another_file() -> None:
     keys = [CreateKey(r"HKEY_LOCAL_MACHINE\SOFTWARE\A"), CreateKey(r"HKEY_LOCAL_MACHINE\SOFTWARE\B")]
     one, other = Registry().apply(keys), Registry().apply(reversed(keys))
     assert one == other
-    assert reg.parse(reg.rendered(one))[-2:] == tuple(keys)
-    assert reg.parse(reg.rendered(other))[-2:] == tuple(reversed(keys))
+    assert reg.parse(reg.render_registry(one))[-2:] == tuple(keys)
+    assert reg.parse(reg.render_registry(other))[-2:] == tuple(reversed(keys))

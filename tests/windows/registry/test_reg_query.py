@@ -16,11 +16,11 @@ def test_subkeys() -> None:
         "    Note    REG_SZ    HKEY_LOCAL_MACHINE\\x\r\n\r\n"
         f"{ROOT}\\0563B8630D62D75ABBC8AB1E4BDFB5A899B24D43\r\n{ROOT}\\00aa\r\n{ROOT}\\0\\1\r\n{ROOT}\\\r\n{ROOT}2\\x\r\n"
     ).encode()
-    assert query.subkeys(output, ROOT) == ("0563B8630D62D75ABBC8AB1E4BDFB5A899B24D43", "00aa")
+    assert query.parse_subkeys(output, ROOT) == ("0563B8630D62D75ABBC8AB1E4BDFB5A899B24D43", "00aa")
 
 
 def test_a_name_in_another_code_page_is_not_lost() -> None:
-    assert query.subkeys(f"{ROOT}\\é\r\n".encode("cp850"), ROOT) == ("\ufffd",)
+    assert query.parse_subkeys(f"{ROOT}\\é\r\n".encode("cp850"), ROOT) == ("\ufffd",)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_name_in_another_code_page_is_not_lost() -> None:
     ],
 )
 def test_number(line: str, number: int | None) -> None:
-    assert query.number(f"\r\nHKEY_LOCAL_MACHINE\\X\r\n{line}\r\n\r\n".encode(), "BootId") == number
+    assert query.parse_number(f"\r\nHKEY_LOCAL_MACHINE\\X\r\n{line}\r\n\r\n".encode(), "BootId") == number
 
 
 def test_dependencies() -> None:
@@ -45,11 +45,11 @@ def test_dependencies() -> None:
         f"{SERVICES}\\a\\Parameters\r\n    DependOnService    REG_MULTI_SZ    x\r\n\r\n"
         "Ende der Suche: 4 Übereinstimmungen gefunden.\r\n"
     ).encode("cp850")
-    assert query.dependencies(output, SERVICES.upper()) == {"kubelet": ("containerd", "RpcSs"), "none": ()}
+    assert query.parse_dependencies(output, SERVICES.upper()) == {"kubelet": ("containerd", "RpcSs"), "none": ()}
 
 
 @given(st.binary())
 def test_any_output_is_read(output: bytes) -> None:
-    assert query.subkeys(output, ROOT) == ()
-    assert query.dependencies(output, SERVICES) == {}
-    query.number(output, "BootId")
+    assert query.parse_subkeys(output, ROOT) == ()
+    assert query.parse_dependencies(output, SERVICES) == {}
+    query.parse_number(output, "BootId")

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from transom.capi import upstream
+from transom.capi.check import upstream
+from transom.capi.check.worker_inputs import ProviderName
 from transom.capi.image.inputs import ImageInputs
-from transom.capi.inputs import ProviderName
-from transom.capi.providers import PROVIDERS
+from transom.capi.providers.provider_table import PROVIDERS
 
 BOOTHOOK = "cloudbaseinit.plugins.common.userdataplugins.cloudboothook.CloudBootHookPlugin"
 """The plugin that `transom_boothook.BoothookPlugin` takes the place of."""
@@ -19,26 +19,26 @@ _USER_DATA_PLUGINS = (
 )
 
 
-def service(inputs: ImageInputs) -> bytes:
+def render_service_config(inputs: ImageInputs) -> bytes:
     """`cloudbase-init.conf`: what happens at a machine's first boot, by the provider's metadata."""
     user_data = list(_USER_DATA_PLUGINS)
     if inputs.provider == "aws":
         user_data[user_data.index(BOOTHOOK)] = "transom_boothook.BoothookPlugin"
-    return _rendered(
+    return _render(
         "allow_reboot=true",
         "metadata_report_provisioning_started=true",
         "metadata_report_provisioning_completed=true",
         "logfile=cloudbase-init.log",
         r"local_scripts_path=C:\Program Files\Cloudbase Solutions\Cloudbase-Init\LocalScripts" + "\\",
         f"metadata_services={','.join(PROVIDERS[inputs.provider].metadata_services)}",
-        f"plugins={','.join(_plugins(inputs.provider))}",
+        f"plugins={','.join(_list_plugins(inputs.provider))}",
         f"user_data_plugins={','.join(user_data)}",
     )
 
 
-def unattended() -> bytes:
-    """`cloudbase-init-unattend.conf`: what happens in Setup's specialize pass, where nobody else may restart Windows."""
-    return _rendered(
+def render_unattended_config() -> bytes:
+    """`cloudbase-init-unattend.conf`: what happens in Setup's specialize pass, where no other program may restart Windows."""
+    return _render(
         "allow_reboot=false",
         "logfile=cloudbase-init-unattend.log",
         f"metadata_services={upstream.EARLY_SERVICE.value}",
@@ -46,7 +46,7 @@ def unattended() -> bytes:
     )
 
 
-def _plugins(provider: ProviderName) -> Iterable[str]:
+def _list_plugins(provider: ProviderName) -> Iterable[str]:
     yield "cloudbaseinit.plugins.common.mtu.MTUPlugin"
     if PROVIDERS[provider].static_addresses:
         yield upstream.NETWORK_PLUGIN.value
@@ -60,7 +60,7 @@ def _plugins(provider: ProviderName) -> Iterable[str]:
     yield "cloudbaseinit.plugins.common.userdata.UserDataPlugin"
 
 
-def _rendered(*lines: str) -> bytes:
+def _render(*lines: str) -> bytes:
     common = (
         "[DEFAULT]",
         "username=Administrator",

@@ -1,6 +1,6 @@
 """A build of an image as Packer reads it: HCL2.
 
-Files beside the template are named from its place, so that it builds from any directory.
+Paths of files next to the template are relative to it, so that it builds from any directory.
 """
 
 import json
@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from transom.capi.image.inputs import Download, ImageInputs, programs
-from transom.capi.providers import PROVIDERS
+from transom.capi.image.inputs import Download, ImageInputs, list_programs
 from transom.capi.providers.provider import Builder
-from transom.capi.windows_release import image_name
+from transom.capi.providers.provider_table import PROVIDERS
+from transom.capi.worker.windows_release import build_image_name
 
 _GALLERY = """  shared_image_gallery_destination {
     subscription   = var.subscription_id
@@ -25,8 +25,8 @@ _GALLERY = """  shared_image_gallery_destination {
 """
 
 
-def builder_of(inputs: ImageInputs) -> Builder:
-    """The provider's builder; on Azure one that puts the image into a gallery, too, where one is named."""
+def select_builder(inputs: ImageInputs) -> Builder:
+    """Return the provider's builder; on Azure one that also fills a gallery, if one is named."""
     made = PROVIDERS[inputs.provider].builder
     if not inputs.variables.get("shared_image_gallery_name"):
         return made
@@ -34,15 +34,15 @@ def builder_of(inputs: ImageInputs) -> Builder:
     return msgspec.structs.replace(made, body=made.body + _GALLERY, variables={**made.variables, "sig_image_version": version})
 
 
-def template(inputs: ImageInputs, builder: Builder, downloads: tuple[Download, ...], *, offline: bool) -> str:
-    """`windows.pkr.hcl`: the builder, and the scripts in their order. Where `offline`, the downloads lie beside it."""
+def render_template(inputs: ImageInputs, builder: Builder, downloads: tuple[Download, ...], *, offline: bool) -> str:
+    """`windows.pkr.hcl`: the builder, and the scripts in their order. If `offline`, the downloads are next to it."""
     environment = {
         **{item.variable.upper(): f"var.{item.variable}" for item in downloads},
         **{item.checksum.upper(): f"var.{item.checksum}" for item in downloads},
-        **{f"{item.name.upper()}_SIGNER": _quoted(item.signer) for item in downloads if item.signer},
+        **{f"{item.name.upper()}_SIGNER": _quote(item.signer) for item in downloads if item.signer},
         "PAUSE_IMAGE": "var.pause_image",
-        "KUBERNETES_PROGRAMS": _quoted(" ".join(programs(inputs))),
-        "WINDOWS_YEAR": _quoted(inputs.windows),
+        "KUBERNETES_PROGRAMS": _quote(" ".join(list_programs(inputs))),
+        "WINDOWS_YEAR": _quote(inputs.windows),
         "AUTOMATIC_UPDATES": "var.automatic_updates",
         **{name.upper(): f"var.{name}" for name in _CHOICES},
         **({"SECRET_STORE_PROXY": "var.secret_store_proxy"} if inputs.provider == "aws" else {}),
@@ -53,21 +53,21 @@ def template(inputs: ImageInputs, builder: Builder, downloads: tuple[Download, .
     }
     width = max(map(len, environment))
     listed = "\n".join(f"    {name.ljust(width)} = {value}" for name, value in environment.items())
-    name = image_name(inputs.windows, inputs.kubernetes_version)
+    name = build_image_name(inputs.windows, inputs.kubernetes_version)
     return (
         _HEAD.replace("@PLUGIN@", builder.plugin).replace("@SOURCE@", builder.source).replace("@VERSION@", builder.version)
-        + f"\nlocals {{\n  image_name = {_quoted(name)}\n"
+        + f"\nlocals {{\n  image_name = {_quote(name)}\n"
         + '  stamp      = formatdate("YYYYMMDDhhmm", timestamp())\n'
         + f"  environment = {{\n{listed}\n  }}\n}}\n\n"
         + f'source "{builder.type}" "windows" {{\n{builder.body.replace("@WINDOWS@", inputs.windows)}}}\n\n'
         + f'build {{\n  sources = ["source.{builder.type}.windows"]\n\n'
         + _PROVISION.replace("@UPLOADS@", _UPLOAD if offline else "")
-        + _powershell("updates", _ELEVATED)
+        + _format_powershell("updates", _ELEVATED)
         + _RESTART
-        + "".join(_powershell(script) for script in _steps(inputs))
+        + "".join(_format_powershell(script) for script in _iter_steps(inputs))
         + _FETCH
-        + _powershell("finish")
-        + (_powershell("sysprep", _ELEVATED) if "shutdown_command" not in builder.body else "")
+        + _format_powershell("finish")
+        + (_format_powershell("sysprep", _ELEVATED) if "shutdown_command" not in builder.body else "")
         + "}\n"
     )
 
@@ -86,7 +86,7 @@ _CHOICES = (
 """Variables that scripts read, by the same name in capitals."""
 
 
-def _steps(inputs: ImageInputs) -> Iterator[str]:
+def _iter_steps(inputs: ImageInputs) -> Iterator[str]:
     yield from ("hns", "openssh", "containerd", "kubernetes", "cni", "pause")
     if inputs.variables.get("credential_provider_url"):
         yield "credential-provider"
@@ -149,7 +149,7 @@ _ELEVATED = """    elevated_user     = build.User
 """
 
 
-def _powershell(script: str, more: str = "") -> str:
+def _format_powershell(script: str, more: str = "") -> str:
     return f"""
   provisioner "powershell" {{
     inline           = ["& 'C:\\\\k\\\\image\\\\{script}.ps1'"]
@@ -158,19 +158,19 @@ def _powershell(script: str, more: str = "") -> str:
 """
 
 
-def declarations(variables: Mapping[str, Any], builder: Builder) -> str:
+def render_declarations(variables: Mapping[str, Any], builder: Builder) -> str:
     """`variables.pkr.hcl`: each variable with its default; None has to be given."""
     blocks = []
     for name, value in variables.items():
         lines = ["  type = string"]
         if value is not None:
-            lines.append(f"  default = {_quoted(str(value))}")
+            lines.append(f"  default = {_quote(str(value))}")
         if name in builder.secret or name.endswith("_proxy"):
             lines.append("  sensitive = true")
         blocks.append(f'variable "{name}" {{\n' + "\n".join(lines) + "\n}\n")
     return "\n".join(blocks)
 
 
-def _quoted(text: str) -> str:
-    """A string of HCL2, in which `${` and `%{` would begin a template."""
+def _quote(text: str) -> str:
+    """Quote a string for HCL2, in which `${` and `%{` start a template."""
     return json.dumps(text, ensure_ascii=False).replace("${", "$${").replace("%{", "%%{")

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from transom.capi import upstream, upstream_pools, user_data
-from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Builder, Faults, Object, Pool, Provider, at, winrm
-from transom.capi.user_data import UserDataLimit
-from transom.capi.windows_release import image_name
+from transom.capi.check import upstream, upstream_pools
+from transom.capi.check.worker_inputs import WorkerInputs
+from transom.capi.providers.provider import Builder, Faults, Object, Pool, Provider, render_winrm
+from transom.capi.worker import user_data
+from transom.capi.worker.user_data import UserDataLimit
+from transom.capi.worker.windows_release import build_image_name
+from transom.common.mappings import get_at
 from transom.proxy.finding import Path
 
 _BYTES = 16_384
@@ -25,13 +27,13 @@ _LOOKED_UP = (
 )
 
 
-def _machine(inputs: WorkerInputs) -> dict[str, Any]:
+def _build_machine(inputs: WorkerInputs) -> dict[str, Any]:
     image: dict[str, Any] = (
         {"ami": {"id": inputs.image}}
         if inputs.image.startswith("ami-")
         else {
             "ami": {},
-            "imageLookupFormat": inputs.image or image_name(inputs.windows, inputs.kubernetes_version) + "-*",
+            "imageLookupFormat": inputs.image or build_image_name(inputs.windows, inputs.kubernetes_version) + "-*",
         }
     )
     cloud_init: dict[str, Any] = (
@@ -51,10 +53,10 @@ def _machine(inputs: WorkerInputs) -> dict[str, Any]:
     }
 
 
-def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
+def _list_notes(inputs: WorkerInputs) -> tuple[str, ...]:
     key_pair = (
-        "no keyPair is given: CAPA asks EC2 for the AWSCluster's sshKeyName, else for a key pair called `default`, and EC2 "
-        "refuses the machine where there is none",
+        "keyPair is not set: CAPA uses the AWSCluster's sshKeyName, else a key pair called `default`, and EC2 "
+        "rejects the machine if it does not exist",
     )
     if inputs.image.startswith("ami-"):
         return key_pair if not inputs.key_pair and "sshKeyName" not in inputs.machine else ()
@@ -64,11 +66,11 @@ def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
     )
 
 
-def _pool(inputs: WorkerInputs) -> dict[str, Any]:
-    of_machine = _machine(inputs)
+def _build_pool(inputs: WorkerInputs) -> dict[str, Any]:
+    of_machine = _build_machine(inputs)
     taken = ("instanceType", "ami", "imageLookupFormat", "iamInstanceProfile", "rootVolume", "instanceMetadataOptions")
     return {
-        **_sizes(inputs),
+        **_build_sizes(inputs),
         "awsLaunchTemplate": {
             **{name: of_machine[name] for name in taken if name in of_machine},
             "sshKeyName": inputs.key_pair,
@@ -76,12 +78,12 @@ def _pool(inputs: WorkerInputs) -> dict[str, Any]:
     }
 
 
-def _sizes(inputs: WorkerInputs) -> dict[str, int]:
+def _build_sizes(inputs: WorkerInputs) -> dict[str, int]:
     smallest, largest = (int(size) for size in upstream_pools.POOL_SIZES.value.split(", "))
     return {"minSize": min(smallest, inputs.replicas), "maxSize": max(largest, inputs.replicas)}
 
 
-def _pool_problems(inputs: WorkerInputs) -> Iterator[tuple[Path, str]]:
+def _find_pool_problems(inputs: WorkerInputs) -> Iterator[tuple[Path, str]]:
     if inputs.secret_store:
         yield (
             ("secretStore",),
@@ -90,13 +92,13 @@ def _pool_problems(inputs: WorkerInputs) -> Iterator[tuple[Path, str]]:
         )
     if inputs.machine_name_prefix:
         yield ("machineNamePrefix",), "EC2 calls the machines of a pool after their addresses, and so are the computers"
-    smallest, largest = (inputs.machine.get(name, size) for name, size in _sizes(inputs).items())
+    smallest, largest = (inputs.machine.get(name, size) for name, size in _build_sizes(inputs).items())
     if isinstance(smallest, int) and isinstance(largest, int) and not smallest <= inputs.replicas <= largest:
         message = f"CAPA makes no pool of {inputs.replicas} machines where minSize is {smallest} and maxSize {largest}"
         yield ("replicas",), message
 
 
-def _pool_notes(inputs: WorkerInputs) -> tuple[str, ...]:
+def _list_pool_notes(inputs: WorkerInputs) -> tuple[str, ...]:
     template = inputs.machine.get("awsLaunchTemplate") or {}
     key_pair = (
         "no keyPair is given: the machines of a pool have none then, and cloudbase-init reads their user data in images of "
@@ -105,18 +107,18 @@ def _pool_notes(inputs: WorkerInputs) -> tuple[str, ...]:
     return (
         *(key_pair if inputs.image and not template.get("sshKeyName", inputs.key_pair) else ()),
         "CAPA replaces the pool's machines (instance refresh) as soon as launch template or bootstrap configuration is another",
-        "the join token stands in the launch template, which whoever may describe it, and whatever runs on the machine, reads",
+        "the launch template contains the join token; users who can describe it and programs on the machine can read it",
         *(() if inputs.image.startswith("ami-") else (_LOOKED_UP,)),
     )
 
 
-def _faults(spec: Object, bootstrap: Object) -> Faults:
+def _find_faults(spec: Object, bootstrap: Object) -> Faults:
     if spec.get(upstream.UNCOMPRESSED.value) is not False:
-        raw = len(user_data.of_spec(bootstrap, {})) if bootstrap.get("joinConfiguration") else 0
+        raw = len(user_data.render_user_data(bootstrap, {})) if bootstrap.get("joinConfiguration") else 0
         yield (
             (upstream.UNCOMPRESSED.value,),
             "error" if raw > _BYTES else "warning",
-            f"CAPA gzips user data only where this is false: {raw:,} bytes without what Secrets hold; {_LIMIT.source}",
+            f"CAPA gzips user data only if this is false: {raw:,} bytes without the contents of Secrets; {_LIMIT.source}",
         )
     if spec.get("sshKeyName") == "" and "transom-windows-" not in str(spec.get("imageLookupFormat", "")):
         message = "without a key pair cloudbase-init reads no user data, but in images of `transom capi image`"
@@ -124,15 +126,15 @@ def _faults(spec: Object, bootstrap: Object) -> Faults:
     if "sshKeyName" not in spec:
         message = f"CAPA asks for a key pair called `{upstream.KEY_PAIR.value}` where the AWSCluster names none either"
         yield ("sshKeyName",), "warning", message
-    if at(spec, "instanceMetadataOptions", "httpTokens") == "required":
+    if get_at(spec, "instanceMetadataOptions", "httpTokens") == "required":
         message = "cloudbase-init asks EC2's metadata without a session token, and gets no user data: optional"
         yield ("instanceMetadataOptions", "httpTokens"), "error", message
 
 
-def _pool_faults(spec: Object, bootstrap: Object) -> Faults:
-    """Of an AWSMachinePool's `spec`, with the KubeadmConfigSpec of its machines."""
+def _find_pool_faults(spec: Object, bootstrap: Object) -> Faults:
+    """Find faults of an AWSMachinePool's `spec`, with the KubeadmConfigSpec of its machines."""
     template = spec.get("awsLaunchTemplate") or {}
-    raw = len(user_data.of_spec(bootstrap, {})) if bootstrap.get("joinConfiguration") else 0
+    raw = len(user_data.render_user_data(bootstrap, {})) if bootstrap.get("joinConfiguration") else 0
     if raw > _BYTES:
         yield ("awsLaunchTemplate",), "error", f"{raw:,} bytes of user data without what Secrets hold; {_POOL_LIMIT.source}"
     if not template.get("sshKeyName") and "transom-windows-" not in str(template.get("imageLookupFormat", "")):
@@ -170,7 +172,7 @@ _BUILDER = Builder(
     filters     = { name = "Windows_Server-@WINDOWS@-English-Core-Base-*" }
   }
 """
-    + winrm("Administrator"),
+    + render_winrm("Administrator"),
     sysprep="ec2launch",
 )
 
@@ -180,24 +182,24 @@ PROVIDER = Provider(
     title="AWS",
     template="AWSMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta2",
-    machine=_machine,
+    machine=_build_machine,
     node_name="{{ v1.local_hostname }}",
     metadata_services=("transom_ec2.EC2Service",),
     builder=_BUILDER,
     limit=_LIMIT,
     longest_name=63,
     secret_stores=("secrets-manager", "ssm-parameter-store"),
-    notes=_notes,
-    faults=_faults,
+    notes=_list_notes,
+    faults=_find_faults,
     pool=Pool(
         kind="AWSMachinePool",
-        spec=_pool,
+        spec=_build_pool,
         called=lambda inputs: inputs.deployment,
         limit=_POOL_LIMIT,
         names_machines=False,
-        problems=_pool_problems,
-        notes=_pool_notes,
-        faults=_pool_faults,
+        problems=_find_pool_problems,
+        notes=_list_pool_notes,
+        faults=_find_pool_faults,
     ),
     image="the newest `transom-windows-2022-v1.36.3-*` of your account",
 )

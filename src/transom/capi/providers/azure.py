@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
-from transom.capi.inputs import WorkerInputs, machine_prefix
-from transom.capi.kubeadm import ContentSource, Entries, File, SecretKey
-from transom.capi.providers.provider import Builder, Faults, Object, Pool, Provider, winrm
-from transom.capi.user_data import UserDataLimit
+from transom.capi.bootstrap.kubeadm import ContentSource, Entries, File, SecretKey
+from transom.capi.check.worker_inputs import WorkerInputs, build_machine_prefix
+from transom.capi.providers.provider import Builder, Faults, Object, Pool, Provider, render_winrm
+from transom.capi.worker.user_data import UserDataLimit
 from transom.proxy.finding import Path
 
 _LIMIT = UserDataLimit(65_535, gzip=False, base64=False, source="Azure takes 65,535 bytes of custom data")
 
 
-def _machine(inputs: WorkerInputs) -> dict[str, Any]:
+def _build_machine(inputs: WorkerInputs) -> dict[str, Any]:
     return {
         "vmSize": inputs.instance_type or "Standard_D4s_v5",
         "osDisk": {
@@ -25,40 +25,40 @@ def _machine(inputs: WorkerInputs) -> dict[str, Any]:
     }
 
 
-def _entries(template: str) -> Entries:
+def _build_entries(template: str) -> Entries:
     # CAPZ makes this Secret for every machine template; cloud-node-manager reads the file
     source = ContentSource(SecretKey(f"{template}-azure-json", "worker-node-azure.json"))
     return Entries(files=(File("C:/k/azure.json", permissions="0644", content_from=source),))
 
 
-def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
+def _list_notes(inputs: WorkerInputs) -> tuple[str, ...]:
     return (
         () if inputs.image else ("without --image, CAPZ takes its reference image of this Kubernetes version, if there is one",)
     )
 
 
-def _pool(inputs: WorkerInputs) -> dict[str, Any]:
-    return {"location": inputs.location, "template": _machine(inputs)}
+def _build_pool(inputs: WorkerInputs) -> dict[str, Any]:
+    return {"location": inputs.location, "template": _build_machine(inputs)}
 
 
-def _pool_problems(inputs: WorkerInputs) -> Iterator[tuple[Path, str]]:
+def _find_pool_problems(inputs: WorkerInputs) -> Iterator[tuple[Path, str]]:
     if not inputs.location and not inputs.machine.get("location"):
         yield ("location",), "missing: an AzureMachinePool names its region (--location westeurope), the AzureCluster's"
 
 
-def _pool_notes(inputs: WorkerInputs) -> tuple[str, ...]:
+def _list_pool_notes(inputs: WorkerInputs) -> tuple[str, ...]:
     return (
-        *_notes(inputs),
+        *_list_notes(inputs),
         "CAPZ gives another bootstrap configuration to new machines alone: `kubectl delete machine NAME` replaces one; another "
         "image or size replaces all",
     )
 
 
-def _pool_faults(spec: Object, _: Object) -> Faults:
-    """Of an AzureMachinePool's `spec`."""
+def _find_pool_faults(spec: Object, _: Object) -> Faults:
+    """Find faults of an AzureMachinePool's `spec`."""
     system = ((spec.get("template") or {}).get("osDisk") or {}).get("osType")
     if system != "Windows":
-        yield ("template", "osDisk", "osType"), "error", f"{system!r}: CAPZ takes a pool for Linux where this is not Windows"
+        yield ("template", "osDisk", "osType"), "error", f"{system!r}: must be Windows; otherwise CAPZ treats the pool as Linux"
 
 
 _BUILDER = Builder(
@@ -86,7 +86,7 @@ _BUILDER = Builder(
   image_offer                       = "WindowsServer"
   image_sku                         = "@WINDOWS@-datacenter-core-g2"
 """
-    + winrm("packer"),
+    + render_winrm("packer"),
 )
 
 
@@ -95,7 +95,7 @@ PROVIDER = Provider(
     title="Azure",
     template="AzureMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
-    machine=_machine,
+    machine=_build_machine,
     node_name="{{ v1.local_hostname }}",
     metadata_services=("cloudbaseinit.metadata.services.azureservice.AzureService",),
     builder=_BUILDER,
@@ -103,17 +103,17 @@ PROVIDER = Provider(
     longest_name=15,
     no_store="Azure's custom data is read once, from a disk, and never from the metadata service; it needs no store",
     annotations=lambda inputs: {"runtime": "containerd", "windowsServerVersion": f"windows-{inputs.windows}"},
-    entries=_entries,
-    notes=_notes,
+    entries=_build_entries,
+    notes=_list_notes,
     pool=Pool(
         kind="AzureMachinePool",
-        spec=_pool,
+        spec=_build_pool,
         # short enough, so that CAPZ makes no other name of it
-        called=machine_prefix,
+        called=build_machine_prefix,
         limit=_LIMIT,
         names_machines=True,
-        problems=_pool_problems,
-        notes=_pool_notes,
-        faults=_pool_faults,
+        problems=_find_pool_problems,
+        notes=_list_pool_notes,
+        faults=_find_pool_faults,
     ),
 )

@@ -3,14 +3,14 @@
 import re
 from typing import Any
 
-from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Builder, Faults, Object, Provider, winrm
-from transom.capi.upstream import of
-from transom.capi.user_data import UserDataLimit
-from transom.capi.windows_release import image_family
+from transom.capi.check.upstream import create_fact
+from transom.capi.check.worker_inputs import WorkerInputs
+from transom.capi.providers.provider import Builder, Faults, Object, Provider, render_winrm
+from transom.capi.worker.user_data import UserDataLimit
+from transom.capi.worker.windows_release import build_image_family
 
 _CAPG = ("kubernetes-sigs/cluster-api-provider-gcp", "5e0bb3b249cab59aa2720f03094a172fd153666b")
-_IMAGE_FAMILY = of(
+_IMAGE_FAMILY = create_fact(
     _CAPG,
     "cloud/scope/machine.go",
     "CAPG takes the newest image of a family",
@@ -18,18 +18,18 @@ _IMAGE_FAMILY = of(
     '"global", "images", "family"',
     "m.GCPMachine.Spec.ImageFamily",
 )
-_USER_DATA = of(
+_USER_DATA = create_fact(
     _CAPG,
     "cloud/services/compute/instances/reconcile.go",
-    "CAPG gives the bootstrap data as it is",
+    "CAPG passes the bootstrap data unchanged",
     "user-data",
     'metadataKeyUserData = "user-data"',
     "Value: ptr.To[string](bootstrapData)",
 )
 
 
-def _machine(inputs: WorkerInputs) -> dict[str, Any]:
-    family = image_family(inputs.windows, inputs.kubernetes_version)
+def _build_machine(inputs: WorkerInputs) -> dict[str, Any]:
+    family = build_image_family(inputs.windows, inputs.kubernetes_version)
     return {
         "instanceType": inputs.instance_type or "n2-standard-4",
         **({"image": inputs.image} if inputs.image else {"imageFamily": f"global/images/family/{family}"}),
@@ -38,7 +38,7 @@ def _machine(inputs: WorkerInputs) -> dict[str, Any]:
     }
 
 
-def _faults(spec: Object, _: Object) -> Faults:
+def _find_faults(spec: Object, _: Object) -> Faults:
     name = str(spec.get("image", ""))
     if re.search(r"/transom-windows-\d+-v[0-9-]+$", name) and not re.search(r"-\d{12}$", name):
         message = f"{name!r}: builds add their time to an image's name; imageFamily has the newest of them"
@@ -66,7 +66,7 @@ _BUILDER = Builder(
     windows-startup-script-ps1 = file("scripts/winrm.ps1")
   }
 """
-    + winrm("packer_user"),
+    + render_winrm("packer_user"),
 )
 
 
@@ -75,15 +75,15 @@ PROVIDER = Provider(
     title="GCP",
     template="GCPMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
-    machine=_machine,
+    machine=_build_machine,
     node_name="{{ v1.local_hostname }}",
     metadata_services=("cloudbaseinit.metadata.services.gceservice.GCEService",),
     builder=_BUILDER,
     limit=UserDataLimit(262_144, gzip=False, base64=False, source="Compute Engine takes 256 kB in one metadata entry"),
     longest_name=63,
     name_pattern=r"[a-z]([a-z0-9-]*[a-z0-9])?",
-    no_store="CAPG hands the bootstrap data to Compute Engine's metadata as it is",
-    faults=_faults,
+    no_store="CAPG hands the bootstrap data to Compute Engine's metadata unchanged",
+    faults=_find_faults,
     facts=(
         _IMAGE_FAMILY,
         _USER_DATA,

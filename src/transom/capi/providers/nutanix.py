@@ -2,40 +2,41 @@
 
 from typing import Any
 
-from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Builder, Faults, Object, Provider, at, sysprep_shutdown, winrm
-from transom.capi.upstream import IMAGE_BUILDER, PACKER, of
-from transom.capi.user_data import UserDataLimit
-from transom.capi.windows_release import image_name
+from transom.capi.check.upstream import IMAGE_BUILDER, PACKER, create_fact
+from transom.capi.check.worker_inputs import WorkerInputs
+from transom.capi.providers.provider import Builder, Faults, Object, Provider, render_sysprep_shutdown, render_winrm
+from transom.capi.worker.user_data import UserDataLimit
+from transom.capi.worker.windows_release import build_image_name
+from transom.common.mappings import get_at
 
 CAPX = ("nutanix-cloud-native/cluster-api-provider-nutanix", "946f0db32e1d28b34cf37740da1ad7546adf793d")
-NAME = of(
+NAME = create_fact(
     CAPX,
     "controllers/nutanixmachine_controller.go",
-    "all that CAPX renders of user data: it takes the mark of the template engine off",
+    "the only part of user data that CAPX renders; it removes the header of the template engine",
     "{{ ds.meta_data.hostname }}",
     '[]byte("## template: jinja\\n")',
     '[]byte("{{ ds.meta_data.hostname }}"), []byte(rctx.Machine.Name)',
 )
-_DISK = of(
+_DISK = create_fact(
     CAPX,
     "controllers/nutanixmachine_controller.go",
-    "CAPX gives user data by a disk",
+    "CAPX passes user data on a config drive",
     "CONFIG_DRIVE_V2",
     "CLOUDINITDATASOURCETYPE_CONFIG_DRIVE_V2",
 )
-_SHUTDOWN = of(
+_SHUTDOWN = create_fact(
     IMAGE_BUILDER,
     f"{PACKER}/nutanix/packer-windows.json",
-    "sysprep on Nutanix is the builder's",
+    "image-builder runs sysprep on Nutanix",
     "shutdown_command",
     '"shutdown_command": "powershell F:/sysprep.ps1"',
     '"os_type": "{{user `guest_os_type`}}"',
 )
 
 
-def _machine(inputs: WorkerInputs) -> dict[str, Any]:
-    name = inputs.image or image_name(inputs.windows, inputs.kubernetes_version)
+def _build_machine(inputs: WorkerInputs) -> dict[str, Any]:
+    name = inputs.image or build_image_name(inputs.windows, inputs.kubernetes_version)
     return {
         # as the build's
         "bootType": "legacy",
@@ -47,7 +48,7 @@ def _machine(inputs: WorkerInputs) -> dict[str, Any]:
     }
 
 
-def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
+def _list_notes(inputs: WorkerInputs) -> tuple[str, ...]:
     missing = [name for name in ("cluster", "subnet") if name not in inputs.machine]
     return (
         (
@@ -59,8 +60,8 @@ def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
     )
 
 
-def _faults(_: Object, bootstrap: Object) -> Faults:
-    name = str(at(bootstrap, "joinConfiguration", "nodeRegistration", "name") or "")
+def _find_faults(_: Object, bootstrap: Object) -> Faults:
+    name = str(get_at(bootstrap, "joinConfiguration", "nodeRegistration", "name") or "")
     if "{{" in name and name != NAME.value:
         message = f"CAPX renders {NAME.value} alone: the nodes would be called {name!r}"
         yield (), "error", f"nodeRegistration.name of the bootstrap template: {message}"
@@ -102,8 +103,8 @@ _BUILDER = Builder(
     subnet_name = var.nutanix_subnet_name
   }
 """
-    + sysprep_shutdown(16)
-    + winrm("Administrator"),
+    + render_sysprep_shutdown(16)
+    + render_winrm("Administrator"),
     sysprep="shutdown",
 )
 
@@ -113,19 +114,19 @@ PROVIDER = Provider(
     title="Nutanix",
     template="NutanixMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
-    machine=_machine,
+    machine=_build_machine,
     node_name=NAME.value,
     metadata_services=("cloudbaseinit.metadata.services.configdrive.ConfigDriveService",),
     builder=_BUILDER,
     limit=UserDataLimit(32_768, gzip=False, base64=True, source="AHV takes 32 kB of guest customization, in base64"),
     longest_name=63,
-    no_store="CAPX hands the bootstrap data to Prism Central as it is; it is read from a disk of the machine",
-    notes=_notes,
-    faults=_faults,
+    no_store="CAPX hands the bootstrap data to Prism Central unchanged; the machine reads it from a disk",
+    notes=_list_notes,
+    faults=_find_faults,
     facts=(
         NAME,
         _DISK,
         _SHUTDOWN,
     ),
-    image="the image `transom-windows-2022-v1.36.3`: Prism Central must have one of that name",
+    image="the image `transom-windows-2022-v1.36.3`: Prism Central must have exactly one with that name",
 )

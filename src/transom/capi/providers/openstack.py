@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Builder, Faults, Object, Provider, at, winrm
-from transom.capi.upstream import of
-from transom.capi.user_data import UserDataLimit
-from transom.capi.windows_release import image_name
+from transom.capi.check.upstream import create_fact
+from transom.capi.check.worker_inputs import WorkerInputs
+from transom.capi.providers.provider import Builder, Faults, Object, Provider, render_winrm
+from transom.capi.worker.user_data import UserDataLimit
+from transom.capi.worker.windows_release import build_image_name
+from transom.common.mappings import get_at
 
 _CAPO = ("kubernetes-sigs/cluster-api-provider-openstack", "e52de58abe6f70f4ad3ad7f7f51632bfd70354b7")
-_IMAGE_NAME = of(
+_IMAGE_NAME = create_fact(
     _CAPO,
     "pkg/cloud/services/compute/instance.go",
     "CAPO takes an image by its exact name, and not two",
@@ -17,26 +18,26 @@ _IMAGE_NAME = of(
     "no images were found with the given image filter",
     "ErrMultipleMatches",
 )
-_USER_DATA = of(
+_USER_DATA = create_fact(
     _CAPO,
     "pkg/cloud/services/compute/instance.go",
-    "CAPO gives the bootstrap data to the API's client, which puts it into base64",
+    "CAPO passes the bootstrap data to the API client, which encodes it in base64",
     "UserData",
     "UserData:         []byte(instanceSpec.UserData)",
 )
 
 
-def _machine(inputs: WorkerInputs) -> dict[str, Any]:
+def _build_machine(inputs: WorkerInputs) -> dict[str, Any]:
     return {
         "flavor": inputs.instance_type or "m1.large",
-        "image": {"filter": {"name": inputs.image or image_name(inputs.windows, inputs.kubernetes_version)}},
+        "image": {"filter": {"name": inputs.image or build_image_name(inputs.windows, inputs.kubernetes_version)}},
         **({"rootVolume": {"sizeGiB": inputs.disk_gi_b}} if inputs.disk_gi_b else {}),
         "configDrive": True,
     }
 
 
-def _faults(spec: Object, _: Object) -> Faults:
-    name = str(at(spec, "image", "filter", "name") or "")
+def _find_faults(spec: Object, _: Object) -> Faults:
+    name = str(get_at(spec, "image", "filter", "name") or "")
     if "*" in name:
         yield ("image", "filter", "name"), "error", f"{name!r}: CAPO takes an image by its exact name"
 
@@ -56,7 +57,7 @@ _BUILDER = Builder(
   user_data_file    = "${path.root}/scripts/winrm.ps1"
   winrm_password    = var.winrm_password
 """
-    + winrm("Administrator"),
+    + render_winrm("Administrator"),
 )
 
 
@@ -65,7 +66,7 @@ PROVIDER = Provider(
     title="OpenStack",
     template="OpenStackMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
-    machine=_machine,
+    machine=_build_machine,
     # the host name of the metadata may have a domain; the cloud provider looks for the server by its name.
     # The quotes are double: YAML would double single ones
     node_name='{{ v1.local_hostname.split(".")[0] }}',
@@ -77,11 +78,11 @@ PROVIDER = Provider(
     static_addresses=True,
     limit=UserDataLimit(65_535, gzip=False, base64=True, source="Nova takes 65,535 bytes of user data, in base64"),
     longest_name=63,
-    no_store="CAPO hands the bootstrap data to Nova as it is; with configDrive it is read from a disk of the machine",
-    faults=_faults,
+    no_store="CAPO hands the bootstrap data to Nova unchanged; with configDrive, the machine reads it from a disk",
+    faults=_find_faults,
     facts=(
         _IMAGE_NAME,
         _USER_DATA,
     ),
-    image="the image `transom-windows-2022-v1.36.3`: Glance must have one of that name",
+    image="the image `transom-windows-2022-v1.36.3`: Glance must have exactly one with that name",
 )

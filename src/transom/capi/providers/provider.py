@@ -6,36 +6,29 @@ from typing import Any, Literal
 
 import msgspec
 
-from transom.capi.inputs import WorkerInputs
-from transom.capi.kubeadm import Entries
-from transom.capi.upstream import Fact
-from transom.capi.user_data import UserDataLimit
+from transom.capi.bootstrap.kubeadm import Entries
+from transom.capi.check.upstream import Fact
+from transom.capi.check.worker_inputs import WorkerInputs
+from transom.capi.worker.user_data import UserDataLimit
 from transom.proxy.finding import Path, Severity
 
 Object = Mapping[str, Any]
 Faults = Iterator[tuple[Path, Severity, str]]
 """What is wrong: the field, how bad it is, and the message."""
 Examine = Callable[[Object, Object], Faults]
-"""Finds what is wrong with somebody's own machines: in the machine's spec, beside the KubeadmConfigSpec that they get."""
+"""Finds errors in a user's own machines: in the machine's spec, in addition to their KubeadmConfigSpec."""
 
 
-def at(item: Any, *path: str) -> Any:
-    """What stands at a path of somebody's object; None where something else is on the way."""
-    for key in path:
-        item = item.get(key) if isinstance(item, Mapping) else None
-    return item
-
-
-def _no_faults(_: Object, __: Object) -> Faults:
+def _find_no_faults(_: Object, __: Object) -> Faults:
     yield from ()
 
 
-def _no_entries(_: str) -> Entries:
+def _build_no_entries(_: str) -> Entries:
     return Entries()
 
 
 class Pool(msgspec.Struct, frozen=True):
-    """Machines that the infrastructure makes and replaces by itself, behind a MachinePool of Cluster API.
+    """Machines that the infrastructure creates and replaces automatically, behind a MachinePool of Cluster API.
 
     `spec` makes the pool's `spec`, `called` its name. `names_machines`: their names begin as the inputs say. `problems` are
     what of the inputs is wrong for a pool alone: the field and the message.
@@ -48,7 +41,7 @@ class Pool(msgspec.Struct, frozen=True):
     names_machines: bool
     problems: Callable[[WorkerInputs], Iterator[tuple[Path, str]]]
     notes: Callable[[WorkerInputs], tuple[str, ...]]
-    faults: Examine = _no_faults
+    faults: Examine = _find_no_faults
     """Of the pool's `spec`."""
 
 
@@ -69,8 +62,8 @@ class Builder(msgspec.Struct, frozen=True):
     sysprep: Literal["quit", "shutdown", "ec2launch"] = "quit"
 
 
-def winrm(user: str) -> str:
-    """How Packer reaches the machine that it builds on, as lines of a body."""
+def render_winrm(user: str) -> str:
+    """Render how Packer connects to the machine that it builds on, as lines of a body."""
     return f'''  communicator   = "winrm"
   winrm_use_ssl  = true
   winrm_insecure = true
@@ -78,8 +71,8 @@ def winrm(user: str) -> str:
 '''
 
 
-def sysprep_shutdown(width: int) -> str:
-    """How sysprep shuts the machine down, and Packer's password until then, as lines whose names are `width` wide."""
+def render_sysprep_shutdown(width: int) -> str:
+    """Render how sysprep shuts the machine down, and Packer's password until then; names are padded to `width`."""
     values = {
         "shutdown_command": '"powershell.exe -NoProfile -ExecutionPolicy Bypass -File C:/k/sysprep.ps1"',
         "shutdown_timeout": '"1h"',
@@ -114,10 +107,10 @@ class Provider(msgspec.Struct, frozen=True):
     """Why there is none, for people."""
     kubelet_arguments: Mapping[str, str] = MappingProxyType({"cloud-provider": "external"})
     annotations: Callable[[WorkerInputs], dict[str, str]] = lambda _: {}
-    entries: Callable[[str], Entries] = _no_entries
+    entries: Callable[[str], Entries] = _build_no_entries
     """What the bootstrap data has besides, made of the machine template's name."""
     notes: Callable[[WorkerInputs], tuple[str, ...]] = lambda _: ()
-    faults: Examine = _no_faults
+    faults: Examine = _find_no_faults
     """Of the machine template's `spec.template.spec`."""
     pool: Pool | None = None
     image: str = ""

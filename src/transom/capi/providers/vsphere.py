@@ -2,17 +2,18 @@
 
 from typing import Any
 
-from transom.capi import upstream
-from transom.capi.inputs import WorkerInputs
-from transom.capi.providers.provider import Builder, Faults, Object, Provider, at, sysprep_shutdown, winrm
-from transom.capi.user_data import UserDataLimit
-from transom.capi.windows_release import image_name
+from transom.capi.check import upstream
+from transom.capi.check.worker_inputs import WorkerInputs
+from transom.capi.providers.provider import Builder, Faults, Object, Provider, render_sysprep_shutdown, render_winrm
+from transom.capi.worker.user_data import UserDataLimit
+from transom.capi.worker.windows_release import build_image_name
+from transom.common.mappings import get_at
 
 
-def _machine(inputs: WorkerInputs) -> dict[str, Any]:
+def _build_machine(inputs: WorkerInputs) -> dict[str, Any]:
     return {
         "os": "Windows",
-        "template": inputs.image or image_name(inputs.windows, inputs.kubernetes_version),
+        "template": inputs.image or build_image_name(inputs.windows, inputs.kubernetes_version),
         "cloneMode": "linkedClone",
         "numCPUs": 4,
         "memoryMiB": 16_384,
@@ -21,7 +22,7 @@ def _machine(inputs: WorkerInputs) -> dict[str, Any]:
     }
 
 
-def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
+def _list_notes(inputs: WorkerInputs) -> tuple[str, ...]:
     return (
         ()
         if "network" in inputs.machine
@@ -29,13 +30,13 @@ def _notes(inputs: WorkerInputs) -> tuple[str, ...]:
     )
 
 
-def _faults(spec: Object, _: Object) -> Faults:
-    for index, device in enumerate(at(spec, "network", "devices") or ()):
+def _find_faults(spec: Object, _: Object) -> Faults:
+    for index, device in enumerate(get_at(spec, "network", "devices") or ()):
         if not device.get("dhcp4") and not device.get("dhcp6"):
             message = f"the image's cloudbase-init must have {upstream.NETWORK_PLUGIN.value}, or the machine has no address"
             yield ("network", "devices", index), "warning", message
     if spec.get("os") != "Windows":
-        yield ("os",), "error", "CAPV takes a machine for Linux where this is not Windows"
+        yield ("os",), "error", "must be Windows; otherwise CAPV treats the machine as Linux"
 
 
 _BUILDER = Builder(
@@ -62,8 +63,8 @@ _BUILDER = Builder(
   vm_name             = local.image_name
   convert_to_template = true
 """
-    + sysprep_shutdown(19)
-    + winrm("Administrator"),
+    + render_sysprep_shutdown(19)
+    + render_winrm("Administrator"),
     sysprep="shutdown",
 )
 
@@ -73,7 +74,7 @@ PROVIDER = Provider(
     title="vSphere",
     template="VSphereMachineTemplate",
     api_version="infrastructure.cluster.x-k8s.io/v1beta1",
-    machine=_machine,
+    machine=_build_machine,
     node_name="{{ v1.local_hostname }}",
     metadata_services=("cloudbaseinit.metadata.services.vmwareguestinfoservice.VMwareGuestInfoService",),
     builder=_BUILDER,
@@ -81,7 +82,7 @@ PROVIDER = Provider(
     limit=UserDataLimit(1_048_576, gzip=False, base64=True, source="VMware's guestinfo holds 1 MiB, in base64"),
     longest_name=63,
     no_store="vSphere has no store that a machine could read by an identity of its own",
-    notes=_notes,
-    faults=_faults,
+    notes=_list_notes,
+    faults=_find_faults,
     image="the template `transom-windows-2022-v1.36.3`",
 )

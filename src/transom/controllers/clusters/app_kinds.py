@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.capi.identity import ID_LABEL
+from transom.capi.values.cluster_identity import ID_LABEL
 from transom.kube.client import FIELD_MANAGER
 from transom.kube.objects import ManagedMeta, ObjectMeta, Projected
 from transom.kube.resources import Resource
@@ -66,10 +66,10 @@ class CachedApp(ValuesReader, frozen=True):
         named = (config.config_map, config.secret, own.config_map, own.secret, *(spec.extra_configs or ()))
         fields = {"configMap": config.config_map, "secret": config.secret}
         return cls(
-            _kept(read.metadata),
+            _keep_metadata(read.metadata),
             {name: msgspec.to_builtins(value) for name, value in fields.items() if value is not None},
-            frozenset((one.namespace, one.name) for one in named if one is not None),
-            frozenset(_applied(read.metadata, "f:spec", "f:config")),
+            frozenset((item.namespace, item.name) for item in named if item is not None),
+            frozenset(_iter_applied_fields(read.metadata, "f:spec", "f:config")),
         )
 
 
@@ -92,19 +92,19 @@ class CachedRelease(ValuesReader, frozen=True):
         listed = (read.spec.values_from if read.spec else None) or []
         namespace = read.metadata.namespace or ""
         return cls(
-            _kept(read.metadata),
+            _keep_metadata(read.metadata),
             {"valuesFrom": listed} if listed else {},
-            frozenset((namespace, str(one.get("name"))) for one in listed),
-            frozenset(_applied(read.metadata, "f:spec")),
+            frozenset((namespace, str(item.get("name"))) for item in listed),
+            frozenset(_iter_applied_fields(read.metadata, "f:spec")),
         )
 
 
-def _kept(meta: ManagedMeta) -> ObjectMeta:
+def _keep_metadata(meta: ManagedMeta) -> ObjectMeta:
     labels = {key: value for key, value in (meta.labels or {}).items() if key in (ID_LABEL, INJECT)}
     return ObjectMeta(meta.name, meta.namespace, meta.uid, meta.resource_version, labels=labels)
 
 
-def _applied(meta: ManagedMeta, *path: str) -> Iterator[str]:
+def _iter_applied_fields(meta: ManagedMeta, *path: str) -> Iterator[str]:
     for entry in meta.managed_fields or ():
         if entry.manager == FIELD_MANAGER and entry.operation == "Apply":
             fields: Any = entry.fields

@@ -8,43 +8,47 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.capi.identity import ID_LABEL, values_names
-from transom.capi.values import fields_for, identity_for, in_spec
+from transom.capi.values.cluster_identity import ID_LABEL, list_values_names
+from transom.capi.values.values_objects import build_fields, build_spec, find_identity
 from transom.controllers.clusters.app_kinds import APPS, RELEASES, ValuesReader
 from transom.controllers.runtime.informers import Informers
-from transom.kube import Conflict, NotFound
 from transom.kube.client import Client
+from transom.kube.errors import Conflict, NotFound
 from transom.kube.resources import Resource
 from transom.kube.store import IndexFunction, ObjectKey, Store
 
 Identities = Callable[[str], Collection[str]]
 """The ids of the clusters of a namespace."""
 Listener = Callable[[ObjectKey], None]
-"""Told of a cluster, as (namespace, id)."""
+"""Called with a cluster, as (namespace, id)."""
 
 
-def place_of(namespace: str | None, identity: str) -> str:
-    """The value of the indexes: a namespace, and an id or a name."""
+def get_place(namespace: str | None, identity: str) -> str:
+    """Return the value of the indexes: a namespace and an ID or a name."""
     return f"{namespace or ''}/{identity}"
 
 
-def _by_cluster(app: ValuesReader) -> Iterator[str]:
+def _index_by_cluster(app: ValuesReader) -> Iterator[str]:
     if identity := (app.metadata.labels or {}).get(ID_LABEL):
-        yield place_of(app.metadata.namespace, identity)
+        yield get_place(app.metadata.namespace, identity)
 
 
-def _without_cluster(app: ValuesReader) -> Iterator[str]:
-    """The namespace of one that asks, or was given something, and names no cluster: its name tells."""
+def _index_without_cluster(app: ValuesReader) -> Iterator[str]:
+    """Return the namespace of an App that asks for values or has them and names no cluster: its own name decides."""
     if (app.asks or app.applied) and not (app.metadata.labels or {}).get(ID_LABEL):
         yield app.metadata.namespace or ""
 
 
-def _by_values(app: ValuesReader) -> Iterator[str]:
+def _index_by_values(app: ValuesReader) -> Iterator[str]:
     for namespace, name in app.reads:
-        yield place_of(namespace, name)
+        yield get_place(namespace, name)
 
 
-_INDEXES: Final[dict[str, IndexFunction[Any]]] = {"cluster": _by_cluster, "loose": _without_cluster, "values": _by_values}
+_INDEXES: Final[dict[str, IndexFunction[Any]]] = {
+    "cluster": _index_by_cluster,
+    "loose": _index_without_cluster,
+    "values": _index_by_values,
+}
 
 
 class Injected(msgspec.Struct, frozen=True):
@@ -64,43 +68,43 @@ class Apps:
             (resource, informers.watch(resource, indexes=_INDEXES)) for resource in (APPS, RELEASES)
         ]
 
-    def read(self, namespace: str, values: str) -> bool:
-        """Whether anyone names a ConfigMap or Secret of that name."""
-        return any(store.snapshot().by("values", place_of(namespace, values)) for _, store in self._stores)
+    def is_referenced(self, namespace: str, values: str) -> bool:
+        """Return True if an App names a ConfigMap or Secret of this name."""
+        return any(store.take_snapshot().list_by_index("values", get_place(namespace, values)) for _, store in self._stores)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` with each cluster whose answers may have changed."""
 
-        def changed(_: ObjectKey, before: ValuesReader | None, after: ValuesReader | None) -> None:
+        def enqueue_clusters(_: ObjectKey, before: ValuesReader | None, after: ValuesReader | None) -> None:
             for app in filter(None, (before, after)):
-                for cluster in self._clusters_of(app):
+                for cluster in self._iter_clusters(app):
                     listener(cluster)
 
         for _, store in self._stores:
-            store.subscribe(changed)
+            store.subscribe(enqueue_clusters)
 
-    def _clusters_of(self, app: ValuesReader) -> Iterator[ObjectKey]:
+    def _iter_clusters(self, app: ValuesReader) -> Iterator[ObjectKey]:
         namespace = app.metadata.namespace or ""
         if identity := (app.metadata.labels or {}).get(ID_LABEL):
             yield ObjectKey(namespace, identity)
-        elif (app.asks or app.applied) and (owner := identity_for(app.metadata.name, self._identities(namespace))):
+        elif (app.asks or app.applied) and (owner := find_identity(app.metadata.name, self._identities(namespace))):
             yield ObjectKey(namespace, owner)
-        for there, name in app.reads:
-            for suffix in values_names(""):
+        for item, name in app.reads:
+            for suffix in list_values_names(""):
                 if name.endswith(suffix):
-                    yield ObjectKey(there, name.removesuffix(suffix))
+                    yield ObjectKey(item, name.removesuffix(suffix))
 
-    async def inject(self, client: Client, place: ObjectKey, *, values: bool, own_names: bool = False) -> Injected:
+    async def update_references(self, client: Client, place: ObjectKey, *, values: bool, own_names: bool = False) -> Injected:
         """Bring the references of a cluster's Apps to what is wanted. Raises ApiError.
 
         Only a field that is empty is written; one that Transom wrote is taken out when the App no longer asks. `values`: there
-        are values objects to refer to, `own_names` as in `values_name`.
+        are values objects to refer to, `own_names` as in `build_values_name`.
         """
         namespace, identity = place.namespace or "", place.name
         done, own = True, []
         for resource, store in self._stores:
-            wanted = fields_for(resource.kind, identity, namespace, own=own_names)
-            for app in self._of_cluster(store, namespace, identity):
+            wanted = build_fields(resource.kind, identity, namespace, own=own_names)
+            for app in self._list_apps(store, namespace, identity):
                 if not app.asks:
                     names: set[str] = set()
                 elif values:
@@ -110,21 +114,23 @@ class Apps:
                 if names != app.applied or any(app.fields.get(name) != wanted[name] for name in names):
                     done &= await self._apply(client, resource, app, {name: wanted[name] for name in sorted(names)})
                 kept = [
-                    name for name in wanted if app.asks and name not in names and not _holds(app.fields[name], wanted[name])
+                    name
+                    for name in wanted
+                    if app.asks and name not in names and not _contains_value(app.fields[name], wanted[name])
                 ]
                 own += [f"{resource.kind} {app.metadata.namespace}/{app.metadata.name} ({name})" for name in kept]
         return Injected(done, tuple(own))
 
-    def _of_cluster(self, store: Store[Any], namespace: str, identity: str) -> list[ValuesReader]:
-        snapshot = store.snapshot()
-        found: list[ValuesReader] = snapshot.by("cluster", place_of(namespace, identity))
-        if loose := snapshot.by("loose", namespace):
+    def _list_apps(self, store: Store[Any], namespace: str, identity: str) -> list[ValuesReader]:
+        snapshot = store.take_snapshot()
+        apps: list[ValuesReader] = snapshot.list_by_index("cluster", get_place(namespace, identity))
+        if loose := snapshot.list_by_index("loose", namespace):
             identities = self._identities(namespace)
-            found += [app for app in loose if identity_for(app.metadata.name, identities) == identity]
-        return found
+            apps += [app for app in loose if find_identity(app.metadata.name, identities) == identity]
+        return apps
 
     async def _apply(self, client: Client, resource: Resource[Any], app: ValuesReader, fields: dict[str, Any]) -> bool:
-        served = self._informers.served(resource)
+        served = self._informers.get_served(resource)
         if served is None:
             return True
         meta = app.metadata
@@ -134,9 +140,9 @@ class Apps:
             "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
         }
         if fields:
-            value["spec"] = in_spec(served.kind, fields)
+            value["spec"] = build_spec(served.kind, fields)
         try:
-            await client.server_side_apply(served, value, meta.name, meta.namespace, force=False)
+            await client.apply(served, value, meta.name, meta.namespace, force=False)
         except NotFound:
             return True
         except Conflict:
@@ -145,6 +151,6 @@ class Apps:
         return True
 
 
-def _holds(field: Any, wanted: Any) -> bool:
-    """Whether a field that somebody else wrote has what is wanted: of a list, among other items."""
-    return all(one in field for one in wanted) if isinstance(wanted, list) else bool(field == wanted)
+def _contains_value(field: Any, wanted: Any) -> bool:
+    """Return True if a field that has other owners has the desired value; of a list, among other items."""
+    return all(item in field for item in wanted) if isinstance(wanted, list) else bool(field == wanted)

@@ -1,4 +1,4 @@
-"""The objects of workload clusters: those that the settings ask for are there, those that they no longer ask for are gone.
+"""The objects of workload clusters: creates those that the settings require, and deletes the others.
 
 A key is a namespace and a cluster's id. What is known is in the stores; a pass over a cluster of which nothing changed asks the
 server for nothing. Every ten minutes the Secrets of a cluster are read and compared, since they cannot be followed.
@@ -11,22 +11,29 @@ from typing import Final
 
 import structlog
 
-from transom.capi.identity import ID_LABEL, InvalidIdentity, identity_of, systemd_name, values_name
-from transom.capi.objects import FleetObject, wanted
-from transom.capi.windows_proxy import secret_name as windows_name
+from transom.capi.bootstrap.windows_proxy import build_secret_name as windows_name
+from transom.capi.values.cluster_identity import (
+    ID_LABEL,
+    InvalidIdentity,
+    build_systemd_name,
+    build_systemd_names,
+    build_values_name,
+    get_identity,
+)
+from transom.capi.values.cluster_objects import FleetObject, build_fleet_objects
 from transom.controllers.clusters import status
-from transom.controllers.clusters.apps import Apps, Injected, place_of
+from transom.controllers.clusters.apps import Apps, Injected, get_place
 from transom.controllers.clusters.objects import ObjectsWriter
 from transom.controllers.clusters.status import ClusterReport
-from transom.controllers.machines.templates import MachineTemplates
+from transom.controllers.machines.templates import ClusterApiStores
 from transom.controllers.runtime.cached import CLUSTERS, CachedCluster, ClusterMeta
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
-from transom.controllers.runtime.hash_key import fleet_key
+from transom.controllers.runtime.hash_key import read_fleet_key
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap, ours
+from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap, is_own
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
-from transom.kube import ApiError
+from transom.kube.errors import ApiError
 from transom.kube.objects import ObjectMeta
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.store import ObjectKey
@@ -37,11 +44,11 @@ _log: Final = structlog.get_logger("transom.clusters")
 VERIFY: Final = 600.0
 """Seconds between two readings of a cluster's Secrets."""
 VERIFY_NOTHING: Final = 3600.0
-"""The same where there is to be none: one may be left from a time when nothing told of it."""
+"""The same for an object that must not exist: an earlier version may have left one."""
 VERIFY_AGAIN: Final = 30.0
 """The least of them while machines are made and templates change."""
 CONFLICT_CHECK: Final = 60.0
-"""Seconds until an object that is somebody else's is looked at again."""
+"""Seconds until an object that is not managed by Transom is read again."""
 _SETTINGS_FIRST: Final = 1.0
 """Seconds that a Cluster's change waits for the settings that come of it, so that both are one pass."""
 _STATUS: Final[ObjectKey] = ObjectKey(None, "")
@@ -55,14 +62,14 @@ class ClustersController:
 
     def __init__(self, informers: Informers, settings: CurrentSettings, reports: ConditionAggregator) -> None:
         self._informers, self._settings, self._reports = informers, settings, reports
-        self._clusters = self._informers.watch(CLUSTERS, indexes={"identity": _places, "namespace": _namespace})
+        self._clusters = self._informers.watch(CLUSTERS, indexes={"identity": _index_places, "namespace": _index_namespace})
         self._config_maps = self._informers.watch(CONFIG_MAPS, labels=SELECTOR)
-        self._apps = Apps(self._informers, self._identities)
-        self._templates = MachineTemplates(self._informers)
+        self._apps = Apps(self._informers, self._list_identities)
+        self._templates = ClusterApiStores(self._informers)
         self._keeper = ObjectsWriter(self._config_maps)
         self._passes: dict[ObjectKey, ClusterReport] = {}
         self._read: dict[ObjectKey, tuple[CachedCluster, ClusterObject]] = {}
-        """The Cluster of a key, as it is in the store, and as it was read: a change of the settings is a pass over each."""
+        """The Cluster of a key in the store, and its decoded form: a change of the settings reconciles each Cluster."""
         self._verify_at: dict[ObjectKey, float] = {}
         self._verified: dict[ObjectKey, float] = {}
         self._begun = False
@@ -72,52 +79,52 @@ class ClustersController:
         self._status_due = 0.0
         self.queue: KeyQueue[ObjectKey] = KeyQueue()
 
-    def begin(self) -> None:
-        """Follow the stores, which have been filled."""
-        self._clusters.subscribe(self._cluster_changed)
-        self._config_maps.subscribe(self._config_map_changed)
+    def subscribe(self) -> None:
+        """Subscribe to the stores, which have been filled."""
+        self._clusters.subscribe(self._on_cluster_change)
+        self._config_maps.subscribe(self._on_config_map_change)
         self._apps.subscribe(self.queue.add)
-        self._templates.subscribe(self._templates_changed)
+        self._templates.subscribe(self._on_template_change)
         self._begun = True
-        self._settings.subscribe(self._settings_changed)
+        self._settings.subscribe(self._on_settings_change)
         self._settings.on_update(self._report_soon)
 
     # --- which object concerns which key
 
-    def _cluster_changed(self, _: ObjectKey, before: CachedCluster | None, after: CachedCluster | None) -> None:
+    def _on_cluster_change(self, _: ObjectKey, before: CachedCluster | None, after: CachedCluster | None) -> None:
         if before is not None and after is not None and before.value == after.value and before.deleting == after.deleting:
             return
         for cached in (before, after):
             if cached is not None:
                 self._add(cached, after=_SETTINGS_FIRST if before is not None and after is not None else 0.0)
 
-    def _config_map_changed(self, name: ObjectKey, before: OwnedConfigMap | None, after: OwnedConfigMap | None) -> None:
+    def _on_config_map_change(self, name: ObjectKey, before: OwnedConfigMap | None, after: OwnedConfigMap | None) -> None:
         cached = after or before
         identity = (cached.metadata.labels or {}).get(ID_LABEL) if cached is not None else None
-        if identity and self._keeper.noticed(name, identity, after):
+        if identity and self._keeper.observe_change(name, identity, after):
             self.queue.add(ObjectKey(name.namespace, identity))
 
-    def _settings_changed(self, clusters: frozenset[Cluster]) -> None:
-        snapshot = self._clusters.snapshot()
+    def _on_settings_change(self, clusters: frozenset[Cluster]) -> None:
+        snapshot = self._clusters.take_snapshot()
         for cluster in clusters:
             cached = snapshot.get(ObjectKey(*cluster)) if cluster is not None else None
             if cached is not None:
                 self._add(cached)
 
-    def _templates_changed(self, cluster: ObjectKey) -> None:
-        cached = self._clusters.snapshot().get(cluster)
+    def _on_template_change(self, cluster: ObjectKey) -> None:
+        cached = self._clusters.take_snapshot().get(cluster)
         if cached is None:
             return
-        for place in _places(cached) if self._begun else ():
+        for place in _index_places(cached) if self._begun else ():
             # a machine that is being made waits for what somebody may have deleted
-            key = _key_of(place)
+            key = _parse_place(place)
             time = asyncio.get_running_loop().time()
             self._verify_at[key] = min(self._verify_at.get(key, time), max(time, self._verified.get(key, 0.0) + VERIFY_AGAIN))
         self._add(cached)
 
     def _add(self, cached: CachedCluster, after: float = 0.0) -> None:
-        for place in _places(cached):
-            self.queue.add(_key_of(place), after=after)
+        for place in _index_places(cached):
+            self.queue.add(_parse_place(place), after=after)
 
     # --- one key
 
@@ -128,7 +135,7 @@ class ClustersController:
         async with self._beginning:
             if leadership is not self._leadership:
                 self._keeper.forget()
-                self._key = await fleet_key(leadership.client, self._informers.namespace)
+                self._key = await read_fleet_key(leadership.client, self._informers.namespace)
                 self._leadership = leadership
         try:
             outcome = await self._pass(key, leadership)
@@ -139,8 +146,8 @@ class ClustersController:
 
     async def _pass(self, key: ObjectKey, leadership: Leadership) -> Result:
         namespace, identity = key
-        cluster = self._holder(key)
-        desired = self._desired(namespace or "", identity, cluster)
+        cluster = self._find_oldest_cluster(key)
+        desired = self._build_desired_objects(namespace or "", identity, cluster)
         if desired is None:
             return Result()
         time = asyncio.get_running_loop().time()
@@ -150,9 +157,9 @@ class ClustersController:
         # of a Cluster that is gone nothing may be left, also of what was written when it went
         verify = time >= due or cluster is None
         kept = await self._keeper.keep(leadership.client, self._key, key, desired, verify=verify)
-        conflicts = tuple(f"{one.kind} {one.namespace}/{one.name}" for one in kept if one.result == "foreign")
+        conflicts = tuple(f"{item.kind} {item.namespace}/{item.name}" for item in kept if item.result == "foreign")
         for result in ("created", "applied", "deleted"):
-            if objects := [f"{one.kind} {one.name}" for one in kept if one.result == result]:
+            if objects := [f"{item.kind} {item.name}" for item in kept if item.result == result]:
                 _log.debug(result, objects=objects)
         if verify:
             self._verified[key] = time
@@ -167,57 +174,63 @@ class ClustersController:
         self._note(key, ClusterReport(conflicts, own_values=injected.own))
         return Result(again=due - time if injected.done and not conflicts else min(due - time, CONFLICT_CHECK))
 
-    def _holder(self, key: ObjectKey) -> CachedCluster | None:
-        """The oldest of the Clusters that have this id."""
-        found = self._clusters.snapshot().by("identity", place_of(*key))
-        return min(found, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name), default=None)
+    def _find_oldest_cluster(self, key: ObjectKey) -> CachedCluster | None:
+        """Return the oldest of the Clusters with this ID."""
+        clusters = self._clusters.take_snapshot().list_by_index("identity", get_place(*key))
+        return min(clusters, key=lambda item: (item.metadata.creation_timestamp or "", item.metadata.name), default=None)
 
-    def _desired(self, namespace: str, identity: str, cluster: CachedCluster | None) -> tuple[FleetObject, ...] | None:
-        """What there is to be; None where nothing may be touched now."""
+    def _build_desired_objects(
+        self, namespace: str, identity: str, cluster: CachedCluster | None
+    ) -> tuple[FleetObject, ...] | None:
+        """Return the desired objects; None if nothing may be changed now."""
         newest = self._settings.newest
-        if newest is None or self._informers.served(CLUSTERS) is None:
+        if newest is None or self._informers.get_served(CLUSTERS) is None:
             return None
         if cluster is None:
             # one that does not fit is there, all the same
-            unread = (one.metadata.metadata for one in self._clusters.malformed.values() if not one.in_use)
-            return None if place_of(namespace, identity) in (place for meta in unread for place in _places_of(meta)) else ()
+            unread = (item.metadata.metadata for item in self._clusters.malformed.values() if not item.in_use)
+            return None if get_place(namespace, identity) in (place for meta in unread for place in _iter_places(meta)) else ()
         name = (namespace, cluster.metadata.name)
-        egress = self._settings.of_cluster(name)
+        egress = self._settings.for_cluster(name)
         if cluster.deleting or egress is None or newest.clusters.get(name) is None:
             # on its way out, invalid or withheld: what is there stays
             return None
-        secrets = (systemd_name(identity), windows_name(identity))
-        named = {secret for secret in secrets if self._templates.names(namespace, secret)}
+        secrets = {build_systemd_name(identity, own=egress.own_drop_in), windows_name(identity)}
+        # an object of the other name may have another owner
+        secrets |= {
+            name for name in build_systemd_names(identity) if self._keeper.has_secret(ObjectKey(namespace, name), identity)
+        }
+        named = {secret for secret in secrets if self._templates.is_secret_named(namespace, secret)}
         for own in (False, True):
-            values = values_name(identity, own=own)
-            # a pair of the other name may be somebody else's
-            there = own == egress.own_values or self._is_ours(ObjectKey(namespace, values), identity)
-            if there and self._apps.read(namespace, values):
+            values = build_values_name(identity, own=own)
+            # a pair of the other name may have another owner
+            own_exists = own == egress.own_values or self._is_ours(ObjectKey(namespace, values), identity)
+            if own_exists and self._apps.is_referenced(namespace, values):
                 named.add(values)
-        windows = self._templates.windows(namespace, cluster.metadata.name)
-        return wanted(self._as_read(ObjectKey(namespace, identity), cluster), egress, windows=windows, named=named)
+        windows = self._templates.has_windows(namespace, cluster.metadata.name)
+        return build_fleet_objects(self._as_read(ObjectKey(namespace, identity), cluster), egress, windows=windows, named=named)
 
     def _as_read(self, key: ObjectKey, cluster: CachedCluster) -> ClusterObject:
-        before, found = self._read.get(key, (None, None))
-        if found is None or before is not cluster:
+        before, parsed_cluster = self._read.get(key, (None, None))
+        if parsed_cluster is None or before is not cluster:
             reader = ObjectReader(self._informers.namespace)
             reader.add(cluster.value, "", lambda _: (0, 0))
-            (found,) = reader.objects().clusters
-            self._read[key] = (cluster, found)
-        return found
+            (parsed_cluster,) = reader.build_objects().clusters
+            self._read[key] = (cluster, parsed_cluster)
+        return parsed_cluster
 
     async def _inject(self, key: ObjectKey, desired: tuple[FleetObject, ...], leadership: Leadership) -> Injected:
         own = self._settings.own is not None and self._settings.own.own_values
-        values = any((made.kind, made.name) == ("Secret", values_name(key.name, own=own)) for made in desired)
-        return await self._apps.inject(leadership.client, key, values=values, own_names=own)
+        values = any((made.kind, made.name) == ("Secret", build_values_name(key.name, own=own)) for made in desired)
+        return await self._apps.update_references(leadership.client, key, values=values, own_names=own)
 
     def _is_ours(self, name: ObjectKey, identity: str) -> bool:
-        cached = self._config_maps.snapshot().get(name)
-        return cached is not None and ours(cached.metadata, identity)
+        cached = self._config_maps.take_snapshot().get(name)
+        return cached is not None and is_own(cached.metadata, identity)
 
-    def _identities(self, namespace: str) -> set[str]:
-        clusters = self._clusters.snapshot().by("namespace", namespace)
-        return {_key_of(place)[1] for cached in clusters for place in _places(cached)}
+    def _list_identities(self, namespace: str) -> set[str]:
+        clusters = self._clusters.take_snapshot().list_by_index("namespace", namespace)
+        return {_parse_place(place)[1] for cached in clusters for place in _index_places(cached)}
 
     # --- the status
 
@@ -243,36 +256,36 @@ class ClustersController:
         newest = self._settings.newest
         if newest is None:
             return Result()
-        if self._informers.served(CLUSTERS) is None:
+        if self._informers.get_served(CLUSTERS) is None:
             self._reports.put("fleet", {})
             return Result()
         passes = {}
-        for cached in self._clusters.snapshot():
-            for place in _places(cached):
-                report = self._passes.get(_key_of(place))
+        for cached in self._clusters.take_snapshot():
+            for place in _index_places(cached):
+                report = self._passes.get(_parse_place(place))
                 if report is not None:
                     passes[cached.metadata.namespace or "", cached.metadata.name] = report
-        self._reports.put("fleet", status.conditions(self._informers.objects(), newest, passes))
+        self._reports.put("fleet", status.build_conditions(self._informers.get_objects(), newest, passes))
         return Result()
 
 
-def _places(cached: CachedCluster) -> Iterator[str]:
-    return _places_of(cached.metadata)
+def _index_places(cached: CachedCluster) -> Iterator[str]:
+    return _iter_places(cached.metadata)
 
 
-def _places_of(meta: ClusterMeta | ObjectMeta) -> Iterator[str]:
+def _iter_places(meta: ClusterMeta | ObjectMeta) -> Iterator[str]:
     try:
-        identity = identity_of(meta.name, meta.labels or {})
+        identity = get_identity(meta.name, meta.labels or {})
     except InvalidIdentity:
         # its settings' status says so
         return
-    yield place_of(meta.namespace, identity)
+    yield get_place(meta.namespace, identity)
 
 
-def _namespace(cached: CachedCluster) -> Iterator[str]:
+def _index_namespace(cached: CachedCluster) -> Iterator[str]:
     yield cached.metadata.namespace or ""
 
 
-def _key_of(place: str) -> ObjectKey:
+def _parse_place(place: str) -> ObjectKey:
     namespace, _, name = place.partition("/")
     return ObjectKey(namespace, name)

@@ -1,6 +1,6 @@
 """The objects of workload clusters, written. Each is written once for each change, and objects of other owners are left alone.
 
-ConfigMaps of ours are followed. Secrets may be read one by one alone. So a keyed hash says what is in them: it stands with
+Transom watches its ConfigMaps, but reads Secrets one by one. So a keyed hash describes their content: it is stored with
 their uids in an annotation of the values' ConfigMap.
 """
 
@@ -11,12 +11,19 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from transom.capi.identity import SECRETS_ANNOTATION, ca_name, systemd_name, values_name, values_names
-from transom.capi.objects import FleetObject
-from transom.capi.windows_proxy import secret_name as windows_name
-from transom.controllers.runtime.owned import CONFIG_MAPS, SECRETS, CachedSecret, OwnedConfigMap, handed_over, ours
-from transom.kube import Conflict, NotFound
+from transom.capi.bootstrap.windows_proxy import build_secret_name as windows_name
+from transom.capi.values.cluster_identity import (
+    SECRETS_ANNOTATION,
+    build_ca_name,
+    build_systemd_name,
+    build_systemd_names,
+    build_values_name,
+    list_values_names,
+)
+from transom.capi.values.cluster_objects import FleetObject
+from transom.controllers.runtime.owned import CONFIG_MAPS, SECRETS, CachedSecret, OwnedConfigMap, is_handed_over, is_own
 from transom.kube.client import Client
+from transom.kube.errors import Conflict, NotFound
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
 
@@ -24,8 +31,8 @@ H = TypeVar("H", CachedSecret, OwnedConfigMap)
 Result = Literal["unchanged", "created", "applied", "deleted", "foreign"]
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """What was done with one object; `foreign`: it is somebody else's, and nothing was done."""
+class KeepResult(msgspec.Struct, frozen=True):
+    """The result for one object. `foreign`: the object has another owner and was not changed."""
 
     kind: str
     namespace: str
@@ -34,14 +41,14 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class SecretState(msgspec.Struct, frozen=True):
-    """A Secret of ours as it was last written."""
+    """The last written version of one of Transom's Secrets."""
 
     uid: str
     hash: str
 
 
-class _Written(msgspec.Struct, Generic[H], frozen=True):
-    """An object as the server has it now; None where it is somebody else's."""
+class _WrittenObject(msgspec.Struct, Generic[H], frozen=True):
+    """An object as the server has it now; None if it has another owner."""
 
     object: H | None
     result: Result
@@ -54,74 +61,84 @@ class ObjectsWriter:
         self._config_maps = config_maps
         self._secrets: dict[ObjectKey, SecretState] = {}
         self._written: dict[ObjectKey, tuple[str | None, OwnedConfigMap | None]] = {}
-        """By name: the version in the store that was decided upon, and what was made of it (None: deleted)."""
+        """By name: the version in the store at the decision, and the written object (None: deleted)."""
 
     def forget(self) -> None:
-        """Somebody else may have written in the meantime: what is known is what the server says."""
+        """Forget what was written: another writer may have changed it, so the server is asked again."""
         self._secrets.clear()
         self._written.clear()
 
-    def noticed(self, name: ObjectKey, identity: str, after: OwnedConfigMap | None) -> bool:
-        """Take note of a change in the store, of an object of a cluster's; whether it is news."""
+    def observe_change(self, name: ObjectKey, identity: str, after: OwnedConfigMap | None) -> bool:
+        """Record a change in the store to an object of a cluster. Return True if it is new."""
         before = self._written.get(name)
         if after is not None and before is not None and before[1] is not None:
             return before[1].metadata.resource_version != after.metadata.resource_version
         if after is None:
             self._written.pop(name, None)
             # somebody takes objects away: the Secrets may be gone, too
-            for secret in secret_names(identity):
+            for secret in list_secret_names(identity):
                 self._secrets.pop(ObjectKey(name.namespace, secret), None)
             return before is None or before[1] is not None
         return True
 
     async def keep(
         self, client: Client, key: bytes, place: ObjectKey, desired: Sequence[FleetObject], *, verify: bool
-    ) -> list[Kept]:
+    ) -> list[KeepResult]:
         """Bring the objects of a cluster (namespace and id) to what is desired.
 
         `verify` reads each Secret, where else the hash is believed. Raises ApiError.
         """
         namespace, identity = place.namespace or "", place.name
-        anchors = values_names(identity)
+        anchors = list_values_names(identity)
         for name in anchors:
-            self._learn(namespace, self._config_map(ObjectKey(namespace, name)))
-        anchor = next((one for one in reversed(desired) if one.kind == "ConfigMap" and one.name in anchors), None)
-        done: list[Kept] = []
+            self._read_secret_states(namespace, self._get_config_map(ObjectKey(namespace, name)))
+        anchor = next((item for item in reversed(desired) if item.kind == "ConfigMap" and item.name in anchors), None)
+        done: list[KeepResult] = []
         states: dict[str, SecretState] = {}
         for wanted in desired:
             if wanted is anchor:
                 continue
             if wanted.kind == "Secret":
                 result, state = await self._keep_secret(client, key, identity, wanted, verify=verify)
-                done.append(Kept(wanted.kind, namespace, wanted.name, result))
+                done.append(KeepResult(wanted.kind, namespace, wanted.name, result))
                 if state is not None:
                     states[wanted.name] = state
             else:
-                result = await self._keep_config_map(client, identity, wanted.manifest())
-                done.append(Kept(wanted.kind, namespace, wanted.name, result))
+                result = await self._keep_config_map(client, identity, wanted.to_manifest())
+                done.append(KeepResult(wanted.kind, namespace, wanted.name, result))
         names = {(wanted.kind, wanted.name) for wanted in desired}
-        for name in secret_names(identity):
+        for name in list_secret_names(identity):
             known = (namespace, name) in self._secrets
             # of our own names the ConfigMap tells: they are not asked for where nobody chose them
-            asked = known or (verify and name != values_name(identity, own=True))
+            reads_server = known or (
+                verify and name not in (build_values_name(identity, own=True), build_systemd_name(identity, own=True))
+            )
             if (
                 ("Secret", name) not in names
-                and asked
+                and reads_server
                 and await self._delete_secret(client, identity, ObjectKey(namespace, name))
             ):
-                done.append(Kept("Secret", namespace, name, "deleted"))
+                done.append(KeepResult("Secret", namespace, name, "deleted"))
         # the anchor last: it says what Secrets there are
-        for name in (ca_name(identity), *anchors):
+        for name in (build_ca_name(identity), *anchors):
             if ("ConfigMap", name) not in names and await self._delete_config_map(client, identity, ObjectKey(namespace, name)):
-                done.append(Kept("ConfigMap", namespace, name, "deleted"))
+                done.append(KeepResult("ConfigMap", namespace, name, "deleted"))
         if anchor is not None:
-            manifest = anchor.manifest({SECRETS_ANNOTATION: msgspec.json.encode(states, order="sorted").decode()})
-            done.append(Kept("ConfigMap", namespace, anchor.name, await self._keep_config_map(client, identity, manifest)))
+            manifest = anchor.to_manifest({SECRETS_ANNOTATION: msgspec.json.encode(states, order="sorted").decode()})
+            done.append(
+                KeepResult("ConfigMap", namespace, anchor.name, await self._keep_config_map(client, identity, manifest))
+            )
         return done
 
     # --- Secrets
 
-    def _learn(self, namespace: str, anchor: OwnedConfigMap | None) -> None:
+    def has_secret(self, name: ObjectKey, identity: str) -> bool:
+        """Return True if a Secret of the cluster is known to be ours."""
+        for anchor in list_values_names(identity):
+            self._read_secret_states(name.namespace or "", self._get_config_map(ObjectKey(name.namespace, anchor)))
+        return name in self._secrets
+
+    def _read_secret_states(self, namespace: str, anchor: OwnedConfigMap | None) -> None:
         text = (anchor.metadata.annotations or {}).get(SECRETS_ANNOTATION) if anchor else None
         try:
             noted = msgspec.json.decode(text or "{}", type=dict[str, SecretState])
@@ -135,8 +152,8 @@ class ObjectsWriter:
         self, client: Client, key: bytes, identity: str, wanted: FleetObject, *, verify: bool
     ) -> tuple[Result, SecretState | None]:
         name: ObjectKey = ObjectKey(wanted.namespace, wanted.name)
-        manifest = wanted.manifest()
-        digest = keyed_hash(key, manifest)
+        manifest = wanted.to_manifest()
+        digest = compute_keyed_hash(key, manifest)
         state = self._secrets.get(name)
         if state is not None and state.hash == digest and not verify:
             return "unchanged", state
@@ -150,21 +167,21 @@ class ObjectsWriter:
         return made.result, state
 
     async def _delete_secret(self, client: Client, identity: str, name: ObjectKey) -> bool:
-        found = await _get(client, SECRETS, name)
-        mine = found is not None and ours(found.metadata, identity)
-        if found is not None and mine:
-            await _delete(client, SECRETS, name, found.metadata.uid)
+        secret = await _get(client, SECRETS, name)
+        mine = secret is not None and is_own(secret.metadata, identity)
+        if secret is not None and mine:
+            await _delete(client, SECRETS, name, secret.metadata.uid)
         self._secrets.pop(name, None)
         return mine
 
     # --- ConfigMaps
 
-    def _config_map(self, name: ObjectKey) -> OwnedConfigMap | None:
-        cached = self._config_maps.snapshot().get(name)
+    def _get_config_map(self, name: ObjectKey) -> OwnedConfigMap | None:
+        cached = self._config_maps.take_snapshot().get(name)
         written = self._written.get(name)
         if written is None:
             return cached
-        if written[0] == _version(cached):
+        if written[0] == _get_version(cached):
             return written[1]
         del self._written[name]
         return cached
@@ -172,10 +189,10 @@ class ObjectsWriter:
     async def _keep_config_map(self, client: Client, identity: str, manifest: dict[str, Any]) -> Result:
         meta = manifest["metadata"]
         name: ObjectKey = ObjectKey(meta["namespace"], meta["name"])
-        cached = self._config_map(name)
-        if cached is not None and cached.holds(manifest):
+        cached = self._get_config_map(name)
+        if cached is not None and cached.contains_manifest(manifest):
             return "unchanged"
-        version = _version(self._config_maps.snapshot().get(name))
+        version = _get_version(self._config_maps.take_snapshot().get(name))
         made = await _try_write(client, CONFIG_MAPS, manifest, cached.metadata.uid if cached else None)
         if made is None:
             made = await _read_and_write(client, CONFIG_MAPS, identity, manifest)
@@ -184,86 +201,88 @@ class ObjectsWriter:
         return made.result
 
     async def _delete_config_map(self, client: Client, identity: str, name: ObjectKey) -> bool:
-        cached = self._config_map(name)
-        if cached is None or not ours(cached.metadata, identity):
+        cached = self._get_config_map(name)
+        if cached is None or not is_own(cached.metadata, identity):
             return False
-        version = _version(self._config_maps.snapshot().get(name))
+        version = _get_version(self._config_maps.take_snapshot().get(name))
         await _delete(client, CONFIG_MAPS, name, cached.metadata.uid)
         self._written[name] = (version, None)
         return True
 
 
-async def compare(client: Client, place: ObjectKey, desired: Sequence[FleetObject]) -> list[Kept]:
-    """What `keep` would do with each object of a cluster; nothing is written. Raises ApiError."""
-    done: list[Kept] = []
+async def compare(client: Client, place: ObjectKey, desired: Sequence[FleetObject]) -> list[KeepResult]:
+    """Return what `keep` would do with each object of a cluster, without writing. Raises ApiError."""
+    done: list[KeepResult] = []
     namespace, identity = place.namespace or "", place.name
     for wanted in desired:
-        found = await _get(client, _resource(wanted.kind), ObjectKey(wanted.namespace, wanted.name))
+        live_object = await _get(client, _get_resource(wanted.kind), ObjectKey(wanted.namespace, wanted.name))
         result: Result = "created"
-        if found is not None:
-            result = "unchanged" if found.holds(wanted.manifest()) else "applied"
-            result = result if _allowed(found, identity) else "foreign"
-        done.append(Kept(wanted.kind, wanted.namespace, wanted.name, result))
+        if live_object is not None:
+            result = "unchanged" if live_object.contains_manifest(wanted.to_manifest()) else "applied"
+            result = result if _can_write(live_object, identity) else "foreign"
+        done.append(KeepResult(wanted.kind, wanted.namespace, wanted.name, result))
     names = {(wanted.kind, wanted.name) for wanted in desired}
-    possible = [("Secret", one) for one in secret_names(identity)]
-    possible += [("ConfigMap", one) for one in (ca_name(identity), *values_names(identity))]
-    for kind, one in possible:
-        if (kind, one) not in names:
-            left = await _get(client, _resource(kind), ObjectKey(namespace, one))
-            if left is not None and ours(left.metadata, identity):
-                done.append(Kept(kind, namespace, one, "deleted"))
+    possible = [("Secret", secret_name) for secret_name in list_secret_names(identity)]
+    possible += [("ConfigMap", item) for item in (build_ca_name(identity), *list_values_names(identity))]
+    for kind, entry in possible:
+        if (kind, entry) not in names:
+            left = await _get(client, _get_resource(kind), ObjectKey(namespace, entry))
+            if left is not None and is_own(left.metadata, identity):
+                done.append(KeepResult(kind, namespace, entry, "deleted"))
     return done
 
 
-def _resource(kind: str) -> Resource[Any]:
+def _get_resource(kind: str) -> Resource[Any]:
     return SECRETS if kind == "Secret" else CONFIG_MAPS
 
 
-def secret_names(identity: str) -> tuple[str, ...]:
-    """All Secrets that a cluster of ours can have."""
-    return systemd_name(identity), windows_name(identity), *values_names(identity)
+def list_secret_names(identity: str) -> tuple[str, ...]:
+    """Return the names of all Secrets that Transom can write for a cluster."""
+    return *build_systemd_names(identity), windows_name(identity), *list_values_names(identity)
 
 
-def keyed_hash(key: bytes, manifest: dict[str, Any]) -> str:
-    """What tells two contents of a Secret apart, and says nothing of them to whoever has not the key."""
+def compute_keyed_hash(key: bytes, manifest: dict[str, Any]) -> str:
+    """Return a hash that differs between two contents of a Secret and reveals nothing without the key."""
     return hmac.new(key, msgspec.json.encode(manifest, order="deterministic"), hashlib.sha256).hexdigest()[:32]
 
 
-def _version(cached: OwnedConfigMap | None) -> str | None:
+def _get_version(cached: OwnedConfigMap | None) -> str | None:
     return cached.metadata.resource_version if cached else None
 
 
-def _allowed(found: CachedSecret | OwnedConfigMap, identity: str) -> bool:
-    return ours(found.metadata, identity) or handed_over(found.metadata)
+def _can_write(live_object: CachedSecret | OwnedConfigMap, identity: str) -> bool:
+    return is_own(live_object.metadata, identity) or is_handed_over(live_object.metadata)
 
 
-async def _try_write(client: Client, resource: Resource[H], manifest: dict[str, Any], uid: str | None) -> _Written[H] | None:
+async def _try_write(
+    client: Client, resource: Resource[H], manifest: dict[str, Any], uid: str | None
+) -> _WrittenObject[H] | None:
     """Create, or with a uid apply; None where the server says that it is not as was thought."""
     try:
         if uid is None:
-            return _Written(await client.create(resource, manifest, manifest["metadata"]["namespace"]), "created")
-        return _Written(await _apply(client, resource, manifest, uid), "applied")
+            return _WrittenObject(await client.create(resource, manifest, manifest["metadata"]["namespace"]), "created")
+        return _WrittenObject(await _apply(client, resource, manifest, uid), "applied")
     except Conflict:
         return None
 
 
-async def _read_and_write(client: Client, resource: Resource[H], identity: str, manifest: dict[str, Any]) -> _Written[H]:
+async def _read_and_write(client: Client, resource: Resource[H], identity: str, manifest: dict[str, Any]) -> _WrittenObject[H]:
     """Read first, and then do what is right. Raises Conflict where it changes under our hands."""
     meta = manifest["metadata"]
-    found = await _get(client, resource, ObjectKey(meta["namespace"], meta["name"]))
-    if found is None:
-        return _Written(await client.create(resource, manifest, meta["namespace"]), "created")
-    if not _allowed(found, identity):
-        return _Written(None, "foreign")
-    if found.holds(manifest):
-        return _Written(found, "unchanged")
-    return _Written(await _apply(client, resource, manifest, found.metadata.uid), "applied")
+    live_object = await _get(client, resource, ObjectKey(meta["namespace"], meta["name"]))
+    if live_object is None:
+        return _WrittenObject(await client.create(resource, manifest, meta["namespace"]), "created")
+    if not _can_write(live_object, identity):
+        return _WrittenObject(None, "foreign")
+    if live_object.contains_manifest(manifest):
+        return _WrittenObject(live_object, "unchanged")
+    return _WrittenObject(await _apply(client, resource, manifest, live_object.metadata.uid), "applied")
 
 
 async def _apply(client: Client, resource: Resource[H], manifest: dict[str, Any], uid: str | None) -> H:
     meta = manifest["metadata"]
     value = {**manifest, "metadata": {**meta, "uid": uid}}
-    return await client.server_side_apply(resource, value, meta["name"], meta["namespace"])
+    return await client.apply(resource, value, meta["name"], meta["namespace"])
 
 
 async def _get(client: Client, resource: Resource[H], name: ObjectKey) -> H | None:

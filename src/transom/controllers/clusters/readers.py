@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from transom.capi.injection import on_windows, secrets_named
+from transom.capi.bootstrap.injection import is_for_windows, list_secret_names
 from transom.controllers.clusters.app_kinds import APPS, RELEASES
-from transom.controllers.machines import (
+from transom.controllers.machines.machine_objects import (
     CONFIGS,
     CONTROL_PLANES,
     DEPLOYMENTS,
@@ -15,12 +15,12 @@ from transom.controllers.machines import (
     CachedDeployment,
     CachedTemplate,
 )
-from transom.kube import NotFound
 from transom.kube.client import Client
+from transom.kube.errors import NotFound
 from transom.kube.objects import T
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey
-from transom.kube.versions import served
+from transom.kube.versions import resolve_version
 
 
 class Readers(msgspec.Struct, frozen=True):
@@ -32,26 +32,36 @@ class Readers(msgspec.Struct, frozen=True):
     windows: frozenset[ObjectKey] = frozenset()
     named: frozenset[ObjectKey] = frozenset()
 
-    def in_namespace(self, namespace: str) -> frozenset[str]:
-        """The names of what is read there."""
+    def list_names(self, namespace: str) -> frozenset[str]:
+        """Return the names of the objects that are read in a namespace."""
         return frozenset(name for place, name in self.named if place == namespace)
 
 
-async def readers(client: Client) -> Readers:
-    """What there is on the server of Cluster API's templates, and of Apps. Raises ApiError."""
-    templates = await _all(client, TEMPLATES)
-    configured: list[CachedTemplate | CachedControlPlane] = [*templates, *await _all(client, CONTROL_PLANES)]
-    named = {ObjectKey(one.metadata.namespace, name) for one in configured for name in secrets_named(one.configuration or {})}
-    named |= {ObjectKey(one.metadata.namespace, name) for one in await _all(client, CONFIGS) for name in one.secrets}
-    named |= {ObjectKey(*place) for app in (*await _all(client, APPS), *await _all(client, RELEASES)) for place in app.reads}
-    return Readers(frozenset(_windows(templates, await _all(client, DEPLOYMENTS))), frozenset(named))
+async def list_readers(client: Client) -> Readers:
+    """List Cluster API's templates and the Apps on the server. Raises ApiError."""
+    templates = await _list_if_served(client, TEMPLATES)
+    configured: list[CachedTemplate | CachedControlPlane] = [*templates, *await _list_if_served(client, CONTROL_PLANES)]
+    named = {
+        ObjectKey(item.metadata.namespace, name) for item in configured for name in list_secret_names(item.configuration or {})
+    }
+    named |= {
+        ObjectKey(item.metadata.namespace, name) for item in await _list_if_served(client, CONFIGS) for name in item.secrets
+    }
+    named |= {
+        ObjectKey(*place)
+        for app in (*await _list_if_served(client, APPS), *await _list_if_served(client, RELEASES))
+        for place in app.reads
+    }
+    return Readers(frozenset(_iter_windows_templates(templates, await _list_if_served(client, DEPLOYMENTS))), frozenset(named))
 
 
-def _windows(templates: Iterable[CachedTemplate], deployments: Iterable[CachedDeployment]) -> Iterable[ObjectKey]:
+def _iter_windows_templates(
+    templates: Iterable[CachedTemplate], deployments: Iterable[CachedDeployment]
+) -> Iterable[ObjectKey]:
     windows = {
-        (one.metadata.namespace, one.metadata.name): one.metadata.cluster
-        for one in templates
-        if on_windows(one.configuration or {})
+        (template.metadata.namespace, template.metadata.name): template.metadata.cluster
+        for template in templates
+        if is_for_windows(template.configuration or {})
     }
     for (namespace, _), cluster in windows.items():
         if cluster:
@@ -61,9 +71,9 @@ def _windows(templates: Iterable[CachedTemplate], deployments: Iterable[CachedDe
             yield ObjectKey(using.metadata.namespace, using.spec.cluster_name)
 
 
-async def _all(client: Client, resource: Resource[T]) -> list[T]:
-    """The objects of a kind; none where the server does not have it."""
+async def _list_if_served(client: Client, resource: Resource[T]) -> list[T]:
+    """Return the objects of a kind; none if the server does not serve it."""
     try:
-        return (await client.list_objects(await served(client.get_json, resource))).items
+        return (await client.list_objects(await resolve_version(client.get_json, resource))).items
     except NotFound:
         return []

@@ -1,23 +1,24 @@
-"""What the fleet controller says of an EgressProxy: one aggregated word on all clusters that it holds for. Pure."""
+"""The conditions that the fleet controller sets on an EgressProxy, aggregated over all selected clusters. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from transom.capi.identity import ADOPT, InvalidIdentity, cluster_id
-from transom.capi.objects import key_of, namesakes
+from transom.capi.values.cluster_identity import InvalidIdentity, get_cluster_id
+from transom.capi.values.cluster_objects import find_namesakes, get_key
+from transom.common.counting import format_count, format_first
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.proxy import layers
 from transom.proxy.objects import SettingsObjects
-from transom.proxy.settings import Effective
-from transom.proxy.withholding import told
+from transom.proxy.settings import ResolvedSettings
+from transom.proxy.withholding import format_withheld_message
 
 _SHOWN: Final = 3
 
 
 class ClusterReport(msgspec.Struct, frozen=True):
-    """How the last pass on a cluster went: objects that are somebody else's, and why it failed where it did.
+    """The result of the last pass on a cluster: objects with another owner, and the error if it failed.
 
     `own_values` are Apps that ask for references and name values of their own at their place.
     """
@@ -27,79 +28,81 @@ class ClusterReport(msgspec.Struct, frozen=True):
     own_values: tuple[str, ...] = ()
 
 
-def conditions(
+def build_conditions(
     objects: SettingsObjects,
-    newest: Effective,
+    newest: ResolvedSettings,
     reports: Mapping[tuple[str, str], ClusterReport],
 ) -> dict[str, Conditions]:
-    """The conditions by name of the EgressProxy. `reports` are by namespace and name of the Cluster.
+    """Return the conditions by name of the EgressProxy. `reports` are by namespace and name of the Cluster.
 
-    A Cluster without a report has not been worked on yet.
+    A Cluster without a report has not been reconciled yet.
     """
     cached: dict[str, list[tuple[str, str]]] = {item.metadata.name: [] for item in objects.egress_proxies}
     nameless: dict[tuple[str, str], str] = {}
     for cluster in objects.clusters:
-        for layer in layers.of_workload_cluster(objects, cluster).layers:
+        for layer in layers.merge_workload_layers(objects, cluster).layers:
             # OpenShift's Proxy, where that is the base, has the name of the base, and no status that we may write
             name = layer.source.metadata.name
             if name in cached:
-                cached[name].append(key_of(cluster))
+                cached[name].append(get_key(cluster))
         try:
-            cluster_id(cluster)
+            get_cluster_id(cluster)
         except InvalidIdentity as error:
-            nameless[key_of(cluster)] = f"Cluster {'/'.join(key_of(cluster))}: {error}"
-    twice = {later: one.text for later, one in namesakes(objects.clusters).items()}
-    return {name: _of_one(name, selected, newest, reports, {**nameless, **twice}) for name, selected in cached.items()}
+            nameless[get_key(cluster)] = f"Cluster {'/'.join(get_key(cluster))}: {error}"
+    twice = {later: namesake.text for later, namesake in find_namesakes(objects.clusters).items()}
+    return {
+        name: _build_conditions(name, selected, newest, reports, {**nameless, **twice}) for name, selected in cached.items()
+    }
 
 
-def _of_one(
+def _build_conditions(
     name: str,
     selected: Sequence[tuple[str, str]],
-    newest: Effective,
+    newest: ResolvedSettings,
     reports: Mapping[tuple[str, str], ClusterReport],
     faults: Mapping[tuple[str, str], str],
 ) -> Conditions:
     conflicts = [faults[cluster] for cluster in selected if cluster in faults]
     foreign = [object_ for cluster in selected for object_ in reports.get(cluster, ClusterReport()).conflicts]
     if foreign:
-        told = f'{_list(foreign)}: somebody else\'s, and left alone; remove it, or hand it over with annotation {ADOPT}: "true"'
-        conflicts.append(told)
-    said: Conditions = {
+        listed = format_first(foreign, _SHOWN)
+        conflicts.append(f"{listed}: not managed by Transom, and unchanged; remove it, or hand it over with `transom adopt`")
+    conditions: Conditions = {
         "Conflict": Condition("True", "Conflict", "; ".join(conflicts))
         if conflicts
-        else Condition("False", "NoConflict", "no object of a workload cluster is somebody else's")
+        else Condition("False", "NoConflict", "no conflicting object in the workload clusters")
     }
-    said["CredentialsWithheld"] = _withheld(name, newest)
-    said["ClustersApplied"] = _applied(name, selected, newest, reports, faults)
-    return said
+    conditions["CredentialsWithheld"] = _build_credentials_withheld_condition(name, newest)
+    conditions["ClustersApplied"] = _build_applied_condition(name, selected, newest, reports, faults)
+    return conditions
 
 
-def _withheld(name: str, newest: Effective) -> Condition:
-    clusters = [cluster for cluster, one in newest.withheld.items() if one.by == name]
+def _build_credentials_withheld_condition(name: str, newest: ResolvedSettings) -> Condition:
+    clusters = [cluster for cluster, item in newest.withheld.items() if item.egress_proxy == name]
     if not clusters:
-        return Condition("False", "NotWithheld", "there is no cluster that credentials of this object are withheld from")
-    return Condition("True", "NoClusterSelector", told(clusters, "spec.clusterSelector: "))
+        return Condition("False", "NotWithheld", "credentials of this object are not withheld from any cluster")
+    return Condition("True", "NoClusterSelector", format_withheld_message(clusters, "spec.clusterSelector: "))
 
 
-def _applied(
+def _build_applied_condition(
     name: str,
     selected: Sequence[tuple[str, str]],
-    newest: Effective,
+    newest: ResolvedSettings,
     reports: Mapping[tuple[str, str], ClusterReport],
     faults: Mapping[tuple[str, str], str],
 ) -> Condition:
     if not selected:
         if name == layers.BASE:
-            return Condition("True", "NoClusters", "there is no workload cluster that this holds for")
+            return Condition("True", "NoClusters", "no workload cluster is selected")
         return Condition("False", "SelectsNothing", "spec.clusterSelector: no Cluster has such labels")
-    failed = [f"{'/'.join(one)}: {reports[one].failure}" for one in selected if one in reports and reports[one].failure]
-    withheld = [one for one in selected if one in newest.withheld]
-    kept = [one for one in selected if newest.clusters.get(one) is None and one not in withheld]
+    failed = [f"{'/'.join(item)}: {reports[item].failure}" for item in selected if item in reports and reports[item].failure]
+    withheld = [item for item in selected if item in newest.withheld]
+    kept = [item for item in selected if newest.clusters.get(item) is None and item not in withheld]
     left = {*faults, *kept, *withheld}
-    waiting = [one for one in selected if one not in reports and one not in left]
-    count = _counted(len(selected))
+    waiting = [item for item in selected if item not in reports and item not in left]
+    count = format_count(len(selected), "cluster")
     if failed:
-        return Condition("False", "Failed", f"of {count}, {len(failed)} could not be written: {_list(failed)}")
+        return Condition("False", "Failed", f"of {count}, {len(failed)} could not be written: {format_first(failed, _SHOWN)}")
     if kept:
         return Condition("False", "KeepsLast", f"of {count}, {len(kept)} keep what they have, since their settings are invalid")
     if waiting:
@@ -107,21 +110,15 @@ def _applied(
     if withheld:
         text = f"of {count}, {len(withheld)} keep what they have: see the condition CredentialsWithheld of the EgressProxy"
         return Condition(
-            "False", "CredentialsWithheld", f"{text} {', '.join(sorted({newest.withheld[one].by for one in withheld}))}"
+            "False",
+            "CredentialsWithheld",
+            f"{text} {', '.join(sorted({newest.withheld[item].egress_proxy for item in withheld}))}",
         )
-    if faults.keys() & set(selected) or any(reports[one].conflicts for one in selected if one in reports):
+    if faults.keys() & set(selected) or any(reports[item].conflicts for item in selected if item in reports):
         return Condition("False", "Conflict", "see the condition Conflict; all others have what the settings ask for")
     have = "has" if len(selected) == 1 else "have"
-    own = [app for one in selected if one in reports for app in reports[one].own_values]
-    apps = f"; {_list(own)}: has values of its own there, and gets no reference: put it in by hand" if own else ""
+    own = [app for item in selected if item in reports for app in reports[item].own_values]
+    apps = (
+        f"; {format_first(own, _SHOWN)}: has values of its own there, and gets no reference: put it in by hand" if own else ""
+    )
     return Condition("True", "Applied", f"{count} {have} what the settings ask for{apps}")
-
-
-def _counted(number: int) -> str:
-    return "1 cluster" if number == 1 else f"{number:,} clusters"
-
-
-def _list(items: Iterable[str]) -> str:
-    items = list(items)
-    more = len(items) - _SHOWN
-    return ", ".join(items[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,13 +1,13 @@
-"""What a ConfigMap gets of the trust bundle, a text of 200 kB made once for all of them, and who else writes there."""
+"""The trust bundle of ConfigMaps, 200 kB rendered once for all of them, and other writers of these ConfigMaps."""
 
 import hashlib
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from transom.common.regular_files import read_regular_text
 from transom.kube.store import ObjectKey
-from transom.proxy.trust import SYSTEM_CA_FILE, Certificate, trust_text
+from transom.proxy.trust import SYSTEM_CA_FILE, Certificate, format_trust_store
 
 
 class BundleText:
@@ -18,19 +18,19 @@ class BundleText:
         self._trust: tuple[Certificate, ...] = ()
         self._made: dict[bool, tuple[str, str]] = {}
 
-    def of(self, trust: tuple[Certificate, ...], *, bundle_only: bool = False) -> tuple[str, str]:
-        """Text and SHA-256 in lower-case hex. Raises OSError where the system's CAs cannot be read."""
+    def render(self, trust: tuple[Certificate, ...], *, bundle_only: bool = False) -> tuple[str, str]:
+        """Return the text and its SHA-256 in lower-case hex. Raises OSError if the system's CAs cannot be read."""
         if self._trust != trust:
             self._trust, self._made = trust, {}
         if bundle_only not in self._made:
-            system = "" if bundle_only else Path(self.system_ca_file).read_text()
-            text = trust_text(trust, system)
+            system = "" if bundle_only else read_regular_text(self.system_ca_file)
+            text = format_trust_store(trust, system)
             self._made[bundle_only] = text, hashlib.sha256(text.encode()).hexdigest()
         return self._made[bundle_only]
 
 
 ROUNDS: Final = 3
-"""So often something is put right before it is left to the other."""
+"""The number of corrections before Transom leaves a field to its other writer."""
 
 
 class _Fight(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class Rivals:
         self._fights: dict[ObjectKey, _Fight] = {}
 
     def write(self, name: ObjectKey, wanted: str) -> bool:
-        """Note that `wanted` (a hash of it) is missing once more; False where that was put right often enough."""
+        """Note that `wanted` (a hash of it) is missing once more; False if it was corrected too often."""
         fight = self._fights.get(name)
         if fight is None or fight.wanted != wanted:
             fight = _Fight(wanted)
@@ -54,9 +54,9 @@ class Rivals:
         return not lost
 
     def forget(self, name: ObjectKey) -> None:
-        """The object is gone, or no longer ours, or is to be tried once more."""
+        """Forget an object that is deleted, has another owner, or is tried again."""
         self._fights.pop(name, None)
 
-    def lost(self) -> list[ObjectKey]:
-        """The objects that are left to somebody else."""
+    def list_lost(self) -> list[ObjectKey]:
+        """Return the objects that were left to another owner."""
         return [name for name, fight in self._fights.items() if fight.rounds >= ROUNDS]

@@ -8,32 +8,33 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from transom.capi.identity import MANAGED_BY, TRANSOM
+from transom.capi.values.cluster_identity import MANAGED_BY, TRANSOM
 from transom.controllers.egress import status
 from transom.controllers.egress.bundles import BundleText, Rivals
-from transom.controllers.egress.events import ToldOfProxy, tell
+from transom.controllers.egress.events import ReportedProxyState, tell
 from transom.controllers.egress.host_counts import HostTally
 from transom.controllers.runtime import base_removal
-from transom.controllers.runtime.base_removal import is_going
+from transom.controllers.runtime.base_removal import is_deleted
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator, Conditions
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
-from transom.kube import Conflict, NotFound
-from transom.kube.apply import differs
+from transom.http.readiness import EndpointAnswer, has_failures, probe
+from transom.kube.apply import needs_apply
+from transom.kube.bounds import get_bound
+from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
-from transom.kube.objects import BundleHolder, Whole
+from transom.kube.objects import BundleHolder, UnstructuredObject
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES
-from transom.kube.store import ObjectKey, key_of
+from transom.kube.store import ObjectKey, build_key
 from transom.proxy.finding import Finding
 from transom.proxy.layers import BASE
 from transom.proxy.settings import Egress
 from transom.proxy.status import EgressProxyStatus
 from transom.proxy.trust import INJECT_LABEL, OPENSHIFT_LABEL, SYSTEM_CA_FILE
-from transom.readiness import EndpointAnswer, failures, probe
 
 _log: Final = structlog.get_logger("transom.egress")
 CHECK: Final = 300.0
@@ -71,58 +72,58 @@ class EgressController:
         self._released: dict[ObjectKey, str] = {}
         self._rivals = Rivals()
         self._hosts = HostTally()
-        self._told_of_proxy = ToldOfProxy()
+        self._told_of_proxy = ReportedProxyState()
         self._rests: dict[ObjectKey, float] = {}
-        """When what was left to somebody else is tried once more, by the clock of the loop."""
+        """The time, by the clock of the event loop, at which Transom retries fields that it left to another writer."""
         self._last_written = 0.0
         """When the status of the base was last written, by the clock of the loop."""
-        self._applied: dict[str, tuple[str | None, Whole]] = {}
+        self._applied: dict[str, tuple[str | None, UnstructuredObject]] = {}
         """The answer to the last write of each status, and the version in memory that it was written on."""
         self.queue: KeyQueue[ObjectKey] = KeyQueue()
 
-    def begin(self) -> None:
-        """Follow the stores, which have been filled."""
-        self._settings.on_update(self._settings_updated)
-        self._informers.egress_proxies.subscribe(self._status_changed)
-        self._settings.subscribe(self._settings_changed)
-        self._informers.windows_instances.subscribe(self._instance_changed)
+    def subscribe(self) -> None:
+        """Subscribe to the stores, which have been filled."""
+        self._settings.on_update(self._on_settings_update)
+        self._informers.egress_proxies.subscribe(self._on_status_change)
+        self._settings.subscribe(self._on_settings_change)
+        self._informers.windows_instances.subscribe(self._on_instance_change)
         for store in self._informers.bundle_holders:
-            store.subscribe(self._holder_changed)
+            store.subscribe(self._on_holder_change)
         self._reports.subscribe(lambda name: self.queue.add(ObjectKey(None, name)))
-        self._settings_updated()
+        self._on_settings_update()
         self.queue.add(_SWEEP, Priority.CHECK)
 
     # --- which object concerns which key
 
-    def _settings_updated(self) -> None:
-        for cached in self._informers.egress_proxies.snapshot():
+    def _on_settings_update(self) -> None:
+        for cached in self._informers.egress_proxies.take_snapshot():
             self.queue.add(ObjectKey(None, cached.metadata.name))
         if self._informers.openshift_proxy is not None:
             self.queue.add(_OPENSHIFT)
 
-    def _status_changed(self, name: ObjectKey, before: Whole | None, after: Whole | None) -> None:
+    def _on_status_change(self, name: ObjectKey, before: UnstructuredObject | None, after: UnstructuredObject | None) -> None:
         # somebody else's word in a status of ours is put right; a changed spec comes with the settings
         if before is not None and after is not None and before.metadata.generation == after.metadata.generation:
             self.queue.add(name)
 
-    def _settings_changed(self, clusters: frozenset[Cluster]) -> None:
+    def _on_settings_change(self, clusters: frozenset[Cluster]) -> None:
         if None in clusters:
             for store in self._informers.bundle_holders:
-                for name in store.snapshot().names():
+                for name in store.take_snapshot().iter_keys():
                     self.queue.add(name)
 
-    def _instance_changed(self, _: ObjectKey, before: CachedInstance | None, after: CachedInstance | None) -> None:
-        if self._hosts.change(before, after):
+    def _on_instance_change(self, _: ObjectKey, before: CachedInstance | None, after: CachedInstance | None) -> None:
+        if self._hosts.record_change(before, after):
             # many hosts become ready one after the other: each is not a write of its own
             self.queue.add(ObjectKey(None, BASE), Priority.CHECK, COUNT)
 
-    def _holder_changed(self, name: ObjectKey, before: BundleHolder | None, after: BundleHolder | None) -> None:
+    def _on_holder_change(self, name: ObjectKey, before: BundleHolder | None, after: BundleHolder | None) -> None:
         if after is None and before is not None and before.ours and before.metadata.uid:
             # the label went, or the whole object: it is our key that has to go, if it is there
             self._released[name] = before.metadata.uid
         elif after is not None:
             self._released.pop(name, None)
-        if after is None or before is None or _shape(before) != _shape(after):
+        if after is None or before is None or _get_relevant_fields(before) != _get_relevant_fields(after):
             self.queue.add(name)
 
     # --- one key
@@ -130,7 +131,7 @@ class EgressController:
     async def reconcile(self, key: ObjectKey, leadership: Leadership) -> Result:
         """Bring one status, or one ConfigMap, up to date. Raises ApiError."""
         if key == _SWEEP:
-            await self._sweep(leadership)
+            await self._find_unlabelled_bundles(leadership)
             return Result()
         if key.namespace is not None:
             return await self._inject(key, leadership)
@@ -138,11 +139,17 @@ class EgressController:
         if key == _OPENSHIFT:
             proxy = self._informers.openshift_proxy
             if proxy is not None and newest is not None:
-                self._told_of_proxy.tell(proxy, newest.findings, self._settings.gate, leadership)
+                self._told_of_proxy.report(proxy, newest.findings, self._settings.gate, leadership)
             return Result()
-        cached = self._informers.egress_proxies.snapshot().named(key.name)
+        cached = self._informers.egress_proxies.take_snapshot().find_named(key.name)
         deletion = self._settings.deletion
-        if key.name == BASE and is_going(cached) and cached is not None and deletion is not None and deletion.left is not None:
+        if (
+            key.name == BASE
+            and is_deleted(cached)
+            and cached is not None
+            and deletion is not None
+            and deletion.left is not None
+        ):
             return await self._leave_hosts(cached, deletion.left, leadership)
         if cached is None or newest is None:
             self._probed.pop(key, None)
@@ -153,46 +160,46 @@ class EgressController:
             return Result()
         return await self._report(cached, newest.findings, leadership)
 
-    async def _leave_hosts(self, cached: Whole, why: str, leadership: Leadership) -> Result:
+    async def _leave_hosts(self, cached: UnstructuredObject, why: str, leadership: Leadership) -> Result:
         """Let the base go without a change to any host."""
         if base_removal.has_finalizer(cached):
             meta = cached.metadata
             regarding = Regarding(EGRESS_PROXIES.api_version, EGRESS_PROXIES.kind, meta.name, None, meta.uid)
-            leadership.recorder.normal(regarding, "HostsLeft", f"the hosts keep what they have: {why}")
+            leadership.recorder.record_normal(regarding, "HostsLeft", f"the hosts keep what they have: {why}")
             await base_removal.take_finalizer(cached, leadership)
         return Result()
 
-    async def _report(self, cached: Whole, findings: Iterable[Finding], leadership: Leadership) -> Result:
+    async def _report(self, cached: UnstructuredObject, findings: Iterable[Finding], leadership: Leadership) -> Result:
         name, own = cached.metadata.name, self._settings.own
         spec = cached.value.get("spec") or {}
         openshift = self._informers.openshift_proxy
         base = (openshift.value.get("spec") or {}) if openshift is not None and name == BASE else None
-        found = status.concerning(name, spec, self._informers.namespace, findings, base)
-        conditions = status.validity(name, spec, found, base)
+        relevant_findings = status.select_findings(name, spec, self._informers.namespace, findings, base)
+        conditions = status.build_validity(name, spec, relevant_findings, base)
         if name == BASE:
-            conditions["Conflict"] = Condition("False", "NoConflict", "no object of ours is somebody else's")
-        conditions |= self._reports.of(name)
+            conditions["Conflict"] = Condition("False", "NoConflict", "no conflicting object")
+        conditions |= self._reports.get_conditions(name)
         holding = EgressProxyStatus()
         again: float | None = None
         waits = self._settings.gate.waiting is not None
         if name == BASE and own is not None and base is None:
-            holding = status.effective(own)
+            holding = status.build_effective_status(own)
         if name == BASE and waits:
             if tried := self._settings.gate.answers:
-                conditions["EndpointsAnswer"] = status.held_back(tried)
+                conditions["EndpointsAnswer"] = status.build_held_back_condition(tried)
         elif name == BASE and own is not None:
-            answers = await self._answers(ObjectKey(None, name), own)
-            conditions["EndpointsAnswer"] = status.readiness(answers)
+            answers = await self._probe_endpoints(ObjectKey(None, name), own)
+            conditions["EndpointsAnswer"] = status.build_reported_condition(answers)
             if answers:
-                again = CHECK_FAILED if failures(answers) else CHECK
+                again = CHECK_FAILED if has_failures(answers) else CHECK
         if name == BASE:
             holds = self._settings.hosts
-            digest = await self._hash_key.digest(holds.as_judged, leadership) if holds is not None else None
-            hosts = self._hosts.counts(digest)
+            digest = await self._hash_key.digest(holds.evaluation_key, leadership) if holds is not None else None
+            hosts = self._hosts.get_counts(digest)
             holding = msgspec.structs.replace(holding, settings=digest or "", hosts=hosts.status)
-            conditions["Ready"] = status.ready(conditions, waits=waits, hosts=hosts.condition)
-            if is_going(cached):
-                conditions["Ready"] = status.removing(hosts.condition)
+            conditions["Ready"] = status.build_ready_condition(conditions, waits=waits, hosts=hosts.condition)
+            if is_deleted(cached):
+                conditions["Ready"] = status.build_removing_condition(hosts.condition)
                 if base_removal.has_finalizer(cached) and (base is not None or hosts.total == hosts.updated):
                     await base_removal.take_finalizer(cached, leadership)
                     return Result()
@@ -205,40 +212,41 @@ class EgressController:
         rest = await self._write(cached, conditions, holding, leadership)
         return Result(again=min(rest, again) if rest is not None and again is not None else rest or again)
 
-    async def _answers(self, key: ObjectKey, own: Egress) -> list[EndpointAnswer]:
-        """What the endpoints of the settings that hold said, asked again only when it is time."""
+    async def _probe_endpoints(self, key: ObjectKey, own: Egress) -> list[EndpointAnswer]:
+        """Return the answers of the effective settings' endpoints, probed again only when they are due."""
         if not own.readiness_endpoints:
             return []
         time = asyncio.get_running_loop().time()
         probed = self._probed.get(key)
         if probed is not None and probed[0] == own:
             _, when, answers = probed
-            if time - when < (CHECK_FAILED if failures(answers) else CHECK) - 1:
+            if time - when < (CHECK_FAILED if has_failures(answers) else CHECK) - 1:
                 return answers
         answers = await probe(own)
         self._probed[key] = (own, time, answers)
         return answers
 
     async def _write(
-        self, cached: Whole, conditions: Conditions, holding: EgressProxyStatus, leadership: Leadership
+        self, cached: UnstructuredObject, conditions: Conditions, holding: EgressProxyStatus, leadership: Leadership
     ) -> float | None:
-        """Write what is new. Seconds until it is time for what can wait; None where nothing does."""
+        """Write what is new. Seconds until the next deferred write; None if there is none."""
         meta = cached.metadata
         written_on, applied = self._applied.get(meta.name, (None, cached))
         # what was written has not come back yet: by what is in memory the same would be written, and told, twice
         newest = applied if written_on == meta.resource_version else cached
         live = msgspec.convert(newest.value.get("status") or {}, EgressProxyStatus)
-        wanted = status.merged(live, conditions, holding, meta.generation, self._now())
+        conditions = status.drop_unchecked(live, conditions)
+        wanted = status.merge_status(live, conditions, holding, meta.generation, self._now())
         desired = {"metadata": {"name": meta.name, "uid": meta.uid}, "status": msgspec.to_builtins(wanted)}
-        if not differs(desired, newest.value, "status"):
+        if not needs_apply(desired, newest.value, "status"):
             return None
         time = asyncio.get_running_loop().time()
         rest = self._last_written + PROGRESS - time
-        if meta.name == BASE and rest > 0 and status.is_progress_alone(live, wanted):
+        if meta.name == BASE and rest > 0 and status.is_only_progress(live, wanted):
             return rest
         value = {"apiVersion": EGRESS_PROXIES.api_version, "kind": EGRESS_PROXIES.kind, **desired}
         try:
-            applied = await leadership.client.server_side_apply(EGRESS_PROXIES, value, meta.name, subresource="status")
+            applied = await leadership.client.apply(EGRESS_PROXIES, value, meta.name, subresource="status")
         except (NotFound, Conflict) as error:
             _log.info("status not written: the object is gone", error=str(error))
             return None
@@ -250,23 +258,23 @@ class EgressController:
 
     def _tell(
         self,
-        cached: Whole,
+        cached: UnstructuredObject,
         live: EgressProxyStatus,
         conditions: Conditions,
         holding: EgressProxyStatus,
         leadership: Leadership,
     ) -> None:
-        """Events: what became wrong, or right again. Told after the status is written, so once."""
+        """Send events about new and ended problems. Sent after the status is written, so once."""
         meta = cached.metadata
         regarding = Regarding(EGRESS_PROXIES.api_version, EGRESS_PROXIES.kind, meta.name, None, meta.uid)
         conflict, superseded = conditions.get("Conflict"), conditions.get("Superseded")
-        if conflict and conflict.status == "True" and live.condition("Conflict").message != conflict.message:
-            leadership.recorder.warning(regarding, "Conflict", conflict.message)
-        tell(regarding, {one.type: one for one in live.conditions}, conditions, leadership.recorder)
-        if superseded and superseded.status == "True" and live.condition("Superseded").status != "True":
-            leadership.recorder.warning(regarding, superseded.reason, superseded.message)
-        if changes := status.changes(live, holding):
-            leadership.recorder.normal(regarding, "Changed", f"the settings that hold: {changes}")
+        if conflict and conflict.status == "True" and live.get_condition("Conflict").message != conflict.message:
+            leadership.recorder.record_warning(regarding, "Conflict", conflict.message)
+        tell(regarding, {condition.type: condition for condition in live.conditions}, conditions, leadership.recorder)
+        if superseded and superseded.status == "True" and live.get_condition("Superseded").status != "True":
+            leadership.recorder.record_warning(regarding, superseded.reason, superseded.message)
+        if changes := status.format_changes(live, holding):
+            leadership.recorder.record_normal(regarding, "Changed", f"current settings: {changes}")
 
     # --- ConfigMaps that ask for the bundle
 
@@ -275,8 +283,11 @@ class EgressController:
         if own is None:
             # there have been no valid settings since the start: what is there stays
             return Result()
-        holder = next((found for store in self._informers.bundle_holders if (found := store.snapshot().get(key))), None)
-        bundle_only = self._asked(holder)
+        holder = next(
+            (bundle_holder for store in self._informers.bundle_holders if (bundle_holder := store.take_snapshot().get(key))),
+            None,
+        )
+        bundle_only = self._get_bundle_request(holder)
         uid = holder.metadata.uid if holder else self._released.get(key)
         if bundle_only is None or not own.trust:
             if uid is not None and (holder is None or holder.ours):
@@ -285,16 +296,16 @@ class EgressController:
             self._settle(key)
             return Result()
         try:
-            text, digest = self._texts.of(own.trust, bundle_only=bundle_only)
+            text, digest = self._texts.render(own.trust, bundle_only=bundle_only)
         except OSError as error:
             _log.error("the system's CAs cannot be read", file=self._texts.system_ca_file, error=error.strerror)  # said in full
             return Result(failed=True)
         if holder is None or (holder.sha256 == digest and holder.ours):
             return Result()
-        return await self._contend(key, uid, text, digest, leadership)
+        return await self._restore_bundle(key, uid, text, digest, leadership)
 
-    async def _contend(self, key: ObjectKey, uid: str | None, text: str, digest: str, leadership: Leadership) -> Result:
-        """Put our key right, unless somebody else writes it again each time."""
+    async def _restore_bundle(self, key: ObjectKey, uid: str | None, text: str, digest: str, leadership: Leadership) -> Result:
+        """Restore Transom's key in a ConfigMap, unless another writer changes it again each time."""
         now = asyncio.get_running_loop().time()
         if key in self._rests and now >= self._rests[key]:
             self._settle(key)
@@ -311,25 +322,30 @@ class EgressController:
         self._tell_rivals()
 
     def _tell_rivals(self) -> None:
-        lost = sorted("/".join(filter(None, name)) for name in self._rivals.lost())
-        message = f"the key {BundleHolder.KEY} of ConfigMap {', '.join(lost)} is written by somebody else again and again"
+        lost = sorted("/".join(filter(None, name)) for name in self._rivals.list_lost())
+        message = f"the key {BundleHolder.KEY} of ConfigMap {', '.join(lost)} is repeatedly overwritten by another program"
         condition = Condition("True", "Taken", f"{message}: take the label off, or the other writer")
         self._reports.put("egress", {BASE: {"Conflict": condition}} if lost else {})
 
-    async def _sweep(self, leadership: Leadership) -> None:
-        """Find the ConfigMaps that lost their label while nobody was looking."""
-        listing = await leadership.client.list_objects(BUNDLE_HOLDERS)
-        labelled = {name for store in self._informers.bundle_holders for name in store.snapshot().names()}
-        for holder in listing.items:
-            name = key_of(holder)
+    async def _find_unlabelled_bundles(self, leadership: Leadership) -> None:
+        """Find the ConfigMaps that lost their label while no operator was running."""
+        labelled = {name for store in self._informers.bundle_holders for name in store.take_snapshot().iter_keys()}
+
+        def is_released(holder: BundleHolder) -> bool:
             # the fleet controller keeps ConfigMaps with that key, too: they have a label of their own
             kept = (holder.metadata.labels or {}).get(MANAGED_BY) == TRANSOM
-            if holder.ours and not kept and name not in labelled and holder.metadata.uid:
-                self._released[name] = holder.metadata.uid
-                self.queue.add(name)
+            return holder.ours and not kept and build_key(holder) not in labelled
 
-    def _asked(self, holder: BundleHolder | None) -> bool | None:
-        """Whether the bundle alone is asked for; None where nothing is."""
+        # anybody's ConfigMaps are among them
+        bound = get_bound(BUNDLE_HOLDERS)
+        listing = await leadership.client.list_objects(BUNDLE_HOLDERS, bound=bound, select=is_released)
+        for holder in listing.items:
+            if holder.metadata.uid:
+                self._released[build_key(holder)] = holder.metadata.uid
+                self.queue.add(build_key(holder))
+
+    def _get_bundle_request(self, holder: BundleHolder | None) -> bool | None:
+        """Return True if a ConfigMap asks for the bundle without the system's CAs; None if it asks for nothing."""
         labels = (holder.metadata.labels or {}) if holder else {}
         if labels.get(INJECT_LABEL) in ("true", "bundle-only"):
             return labels[INJECT_LABEL] == "bundle-only"
@@ -338,7 +354,7 @@ class EgressController:
         return None
 
     async def _apply(self, key: ObjectKey, uid: str | None, text: str | None, leadership: Leadership) -> None:
-        """Apply our key, or, without a text, nothing: the server then takes the key out, and leaves the others."""
+        """Apply Transom's key. Without `text` the server removes the key and keeps the others."""
         value: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -347,13 +363,13 @@ class EgressController:
         if text is not None:
             value["data"] = {BundleHolder.KEY: text}
         try:
-            await leadership.client.server_side_apply(BUNDLE_HOLDERS, value, key.name, key.namespace)
+            await leadership.client.apply(BUNDLE_HOLDERS, value, key.name, key.namespace)
         except (NotFound, Conflict) as error:
             _log.info("ConfigMap is gone", error=str(error))
         else:
             _log.info("trust bundle written" if text is not None else "trust bundle taken out")
 
 
-def _shape(holder: BundleHolder) -> tuple[Any, ...]:
+def _get_relevant_fields(holder: BundleHolder) -> tuple[Any, ...]:
     labels = holder.metadata.labels or {}
     return holder.metadata.uid, holder.sha256, holder.ours, labels.get(INJECT_LABEL), labels.get(OPENSHIFT_LABEL)

@@ -7,55 +7,63 @@ from transom.controllers.egress import status
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.gate import Gate
+from transom.http.readiness import has_failures
 from transom.kube.events import EventRecorder, Regarding
-from transom.kube.objects import Whole
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import OPENSHIFT_PROXIES
 from transom.proxy.finding import Finding
 from transom.proxy.status import StatusCondition
-from transom.readiness import failures
 
 _BAD: Final = {"Valid": "InvalidSettings", "EndpointsAnswer": "EndpointFailed"}
-"""The conditions that are told, and the reason of the event for each that is False."""
+"""The reported conditions, and the reason of the event for each that is False."""
 _HALTED: Final = "RolloutHalted"
-"""A condition that is bad where it is True; its message counts hosts, so that it is told once for each reason."""
+"""A condition that is bad if it is True; its message counts hosts, so it is reported once for each reason."""
+_REFUSED: Final = "PodsRefused"
+"""The reason of PodsInjected with which the API server refuses pods."""
 _SILENT: Final = StatusCondition()
 
 
 def tell(
     regarding: Regarding, before: Mapping[str, Condition | StatusCondition], conditions: Conditions, recorder: EventRecorder
 ) -> None:
-    """Tell what is another than `before`: conditions by type."""
+    """Report changes from `before`: conditions by type."""
     for type_, bad in _BAD.items():
         condition, was = conditions.get(type_), before.get(type_, _SILENT)
         if condition is None:
             continue
         if condition.status == "False" and (was.status != "False" or was.message != condition.message):
-            recorder.warning(regarding, bad, condition.message)
+            recorder.record_warning(regarding, bad, condition.message)
         elif condition.status == "True" and was.status == "False":
-            recorder.normal(regarding, type_, condition.message)
+            recorder.record_normal(regarding, type_, condition.message)
     halted, was = conditions.get(_HALTED), before.get(_HALTED, _SILENT)
     if halted is not None and halted.status == "True" and (was.status, was.reason) != ("True", halted.reason):
-        recorder.warning(regarding, _HALTED, halted.message)
+        recorder.record_warning(regarding, _HALTED, halted.message)
+    injected, was = conditions.get("PodsInjected"), before.get("PodsInjected", _SILENT)
+    if injected is not None and (injected.reason == _REFUSED) != (was.reason == _REFUSED):
+        if injected.reason == _REFUSED:
+            recorder.record_warning(regarding, _REFUSED, injected.message)
+        else:
+            recorder.record_normal(regarding, "PodsAdmitted", injected.message)
 
 
 _WELL = Conditions(
     Valid=Condition("True", "Valid", "the settings are valid"),
-    EndpointsAnswer=Condition("True", "EndpointsAnswer", "the change is no longer held back"),
+    EndpointsAnswer=Condition("True", "EndpointsAnswer", "the change is not held back any more"),
 )
 
 
-class ToldOfProxy:
-    """What it was told last by this process: a restart tells once more what is still wrong."""
+class ReportedProxyState:
+    """The state of OpenShift's Proxy that this process last reported. After a restart, problems are reported again."""
 
     def __init__(self) -> None:
         self._last: Conditions = dict(_WELL)
 
-    def tell(self, proxy: Whole, findings: Iterable[Finding], gate: Gate, leadership: Leadership) -> None:
-        """Tell what is wrong with it, or no longer, where that is another than the last word."""
-        found = status.concerning_proxy(proxy.value.get("spec") or {}, findings)
-        conditions = {"Valid": status.validity_of_proxy(found), "EndpointsAnswer": _WELL["EndpointsAnswer"]}
-        if gate.waiting is not None and failures(gate.answers):
-            conditions["EndpointsAnswer"] = status.held_back(gate.answers)
+    def report(self, proxy: UnstructuredObject, findings: Iterable[Finding], gate: Gate, leadership: Leadership) -> None:
+        """Report its problems, or their end, if that differs from the last report."""
+        relevant_findings = status.select_proxy_findings(proxy.value.get("spec") or {}, findings)
+        conditions = {"Valid": status.build_proxy_validity(relevant_findings), "EndpointsAnswer": _WELL["EndpointsAnswer"]}
+        if gate.waiting is not None and has_failures(gate.answers):
+            conditions["EndpointsAnswer"] = status.build_held_back_condition(gate.answers)
         meta = proxy.metadata
         regarding = Regarding(OPENSHIFT_PROXIES.api_version, OPENSHIFT_PROXIES.kind, meta.name, None, meta.uid)
         tell(regarding, self._last, conditions, leadership.recorder)

@@ -1,16 +1,17 @@
-"""How far the hosts of this cluster are with the settings that hold."""
+"""The progress of the hosts of this cluster with the current settings."""
 
 from collections import Counter
 from typing import Final, Literal
 
 import msgspec
 
+from transom.common.counting import format_first
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import PENDING, Condition
 from transom.proxy.status import HostsStatus
 
 WAITS: Final = frozenset((PENDING, "RolloutHalted", "PendingBoot", "PendingRestart", "NotChecked", "Waiting", "Removing"))
-"""Reasons of a host that is not there yet, and with which nothing is wrong."""
+"""Reasons of a host that is in progress and healthy."""
 _SHOWN: Final = 3
 _Standing = tuple[Literal["waiting", "ready", "failed"], str] | None
 
@@ -37,13 +38,12 @@ class HostCounts(msgspec.Struct, frozen=True):
         """What they say of Ready."""
         have = f"{self.updated:,} of {self.total:,} hosts have these settings"
         if self.failed:
-            more = f" and {len(self.failed) - _SHOWN:,} more" if len(self.failed) > _SHOWN else ""
-            return Condition("False", "HostsFailed", f"{have}; see {', '.join(self.failed[:_SHOWN])}{more}")
+            return Condition("False", "HostsFailed", f"{have}; see {format_first(self.failed, _SHOWN)}")
         return Condition("False", PENDING, have) if self.waiting else Condition("True", "Ready", have)
 
 
 class HostTally:
-    """Counts the hosts of this cluster, told of each change of an instance: to look at ten thousand each second takes time."""
+    """Counts the hosts of this cluster from each change of an instance: to read ten thousand each second takes time."""
 
     def __init__(self) -> None:
         self._waiting = 0
@@ -51,21 +51,21 @@ class HostTally:
         """By the keyed hash of the settings that they are ready with."""
         self._failed: set[str] = set()
 
-    def change(self, before: CachedInstance | None, after: CachedInstance | None) -> bool:
-        """An instance was `before`, as was told here, and is `after` now. Gives whether that counts."""
-        was, now = _standing(before), _standing(after)
+    def record_change(self, before: CachedInstance | None, after: CachedInstance | None) -> bool:
+        """Record that an instance changed from `before`, as recorded earlier, to `after`. Return True if a count changed."""
+        was, now = _get_standing(before), _get_standing(after)
         if was == now:
             return False
         self._add(was, before, -1)
         self._add(now, after, 1)
         return True
 
-    def counts(self, settings: str | None) -> HostCounts:
-        """As they are now; `settings` is the keyed hash of what holds."""
+    def get_counts(self, settings: str | None) -> HostCounts:
+        """Return the current counts; `settings` is the keyed hash of the effective settings."""
         updated = self._ready[settings] if settings is not None else 0
         return HostCounts(updated, self._waiting + self._ready.total() - updated, tuple(sorted(self._failed)))
 
-    def _add(self, standing: _Standing, one: CachedInstance | None, count: int) -> None:
+    def _add(self, standing: _Standing, instance: CachedInstance | None, count: int) -> None:
         match standing:
             case "waiting", _:
                 self._waiting += count
@@ -73,16 +73,16 @@ class HostTally:
                 self._ready[settings] += count
                 if not self._ready[settings]:
                     del self._ready[settings]
-            case "failed", _ if one is not None:
-                (self._failed.add if count > 0 else self._failed.discard)(one.metadata.name)
+            case "failed", _ if instance is not None:
+                (self._failed.add if count > 0 else self._failed.discard)(instance.metadata.name)
 
 
-def _standing(one: CachedInstance | None) -> _Standing:
-    """How far a host is; a host that is ready, with which settings. None for one that does not count."""
-    if one is None or one.fields.get("paused") or isinstance(one.fields.get("clusterRef"), dict):
+def _get_standing(instance: CachedInstance | None) -> _Standing:
+    """Return the state of a host and, if it is ready, its settings. None for a host that does not count."""
+    if instance is None or instance.spec_fields.get("paused") or isinstance(instance.spec_fields.get("clusterRef"), dict):
         return None
-    ready = one.live.condition("Ready")
-    known = ready.observed_generation == one.metadata.generation
+    ready = instance.live.get_condition("Ready")
+    known = ready.observed_generation == instance.metadata.generation
     if known and ready.status == "True":
-        return "ready", one.live.settings
+        return "ready", instance.live.settings
     return ("failed" if known and ready.status == "False" and ready.reason not in WAITS else "waiting"), ""

@@ -2,84 +2,88 @@
 
 from dataclasses import dataclass
 
-from transom.apply.target import Target, one_pass
-from transom.controllers.hosts.work import Done, HostSession
-from transom.controllers.instance.view import InstanceView
+from transom.apply.host_pass import build_convergence
+from transom.apply.target import Target
+from transom.controllers.hosts.work import HostSession, StageResult
+from transom.controllers.instance_state.view import InstanceView
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
+from transom.controllers.rollout.host_rollout import PassRecord
 from transom.controllers.runtime.conditions import Conditions
 from transom.controllers.runtime.controller import Leadership
 from transom.hosts.errors import HostError
-from transom.hosts.passes import Admit, PassResult
-from transom.hosts.passes.converge import taken
+from transom.hosts.passes.base_pass import Admit, PassResult
+from transom.hosts.passes.converge import read_adopted_state
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
-from transom.windows.nodes import Lifecycle
-from transom.windows.parts.adopted import Adopted
+from transom.windows.nodes.windows_instance import Lifecycle
+from transom.windows.parts.adopted import AdoptedState
 
 
 @dataclass(frozen=True)
 class ProxyOnly:
-    """A pass that brings a host to its settings. What it answers is as `HostWork` says."""
+    """A pass that applies the settings of a host. Methods are those of `HostWork`."""
 
-    emptied: bool = False
+    node_drained: bool = False
 
-    def stands_alone(self, case: InstanceView) -> bool:
-        """It takes part in rollouts, whatever it is."""
+    def can_bypass_rollout(self, view: InstanceView) -> bool:
+        """Return False: every such host takes part in rollouts."""
         return False
 
-    async def carry_out(self, on: HostSession, admit: Admit, *, change_expected: bool) -> PassResult:
-        """The pass."""
+    async def run_pass(self, session: HostSession, admit: Admit, *, change_expected: bool) -> PassResult:
+        """Run the pass."""
         try:
-            taken = await peers(on)
+            adopted = await read_predecessor_state(session)
         except HostError as error:
             return PassResult(error=error)
-        return await one_pass(
-            on.target,
-            on.host_keys,
-            on.settings,
-            check=on.check,
+        convergence = build_convergence(
+            session.target,
+            session.settings,
+            check=session.check,
             change_expected=change_expected,
-            fetch_anyway=on.owed or on.case.cached.reason("EgressWorks") != "Fetched",
+            fetch_anyway=session.change_in_flight or session.view.cached.get_reason("EgressWorks") != "Fetched",
             admit=admit,
-            taken=taken,
+            adopted=adopted,
         )
+        return await convergence.run(session.target.access, session.host_keys)
 
-    async def judge(self, on: HostSession, found: PassResult, given: Egress | None) -> None:
-        """Nobody waits for it but the rollout of its settings."""
+    async def report(self, session: HostSession, result: PassResult, record: PassRecord, fallback: Egress | None) -> None:
+        """Do nothing: only the rollout of settings observes this host."""
 
-    async def conclude(self, case: InstanceView, found: PassResult, done: Done, leadership: Leadership) -> Done:
-        """All was said."""
-        return done
+    async def build_result(
+        self, view: InstanceView, result: PassResult, base: StageResult, leadership: Leadership
+    ) -> StageResult:
+        """Return the base: there is nothing to add."""
+        return base
 
-    def remember(self, case: InstanceView, found: PassResult, leadership: Leadership) -> None:
-        """The host says it all."""
+    def remember(self, view: InstanceView, result: PassResult, leadership: Leadership) -> None:
+        """Do nothing: the host has all state."""
 
 
-async def peers(on: HostSession) -> Adopted | None:
-    """What another operator left that had the host before; None where none had. Raises HostError."""
-    if on.case.node is None or not on.case.node.adopted:
+async def read_predecessor_state(session: HostSession) -> AdoptedState | None:
+    """Return what another operator left on a host that it had before; None if none had it. Raises HostError."""
+    if session.view.node is None or not session.view.node.is_adopted:
         return None
-    first = not on.case.cached.live.state_hash
-    return await taken(on.target.access, on.host_keys, on.settings) if first else Adopted()
+    is_first = not session.view.cached.live.state_hash
+    return await read_adopted_state(session.target.access, session.host_keys, session.settings) if is_first else AdoptedState()
 
 
 class EgressHosts:
-    """The hosts of lifecycle Egress. What it answers is as `HostLifecycle` says."""
+    """The hosts of lifecycle Egress. Methods are those of `HostLifecycle`."""
 
     name: Lifecycle = "Egress"
-    refused_again: float | None = None
+    refusal_requeue_after: float | None = None
     tokens: BootstrapTokens | None = None
 
-    def begin(self) -> None:
-        """There is nothing to follow but what every controller of hosts follows."""
+    def subscribe(self) -> None:
+        """Do nothing: the subscriptions of every controller of hosts are enough."""
 
     def forget(self, key: ObjectKey) -> None:
-        """Nothing is remembered."""
+        """Do nothing: nothing is remembered."""
 
-    async def refusal(self, case: InstanceView, leadership: Leadership) -> Conditions | None:
-        """Nothing more stands in the way."""
+    async def find_refusal(self, view: InstanceView, leadership: Leadership) -> Conditions | None:
+        """Return None: nothing more refuses a host."""
         return None
 
-    async def choose(self, case: InstanceView, target: Target, leadership: Leadership) -> ProxyOnly:
-        """Always the same."""
+    async def choose_work(self, view: InstanceView, target: Target, leadership: Leadership) -> ProxyOnly:
+        """Return the one work of this lifecycle."""
         return ProxyOnly()

@@ -1,30 +1,32 @@
-"""What the hosts of one lifecycle are worked on with: their controller, its works and the way out share it."""
+"""The services that the controller of a lifecycle, its works and the removal of hosts share."""
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from transom.apply.target import Target
+from transom.controllers.hosts.check_schedule import CheckSchedule
 from transom.controllers.hosts.reader import InstanceReader
-from transom.controllers.hosts.settings_turns import CheckSchedule, SettingsTurns
+from transom.controllers.hosts.settings_stage import SettingsStage
 from transom.controllers.hosts.status_writer import StatusWriter
 from transom.controllers.hosts.work import HostSession
-from transom.controllers.instance.node_identities import NodeIdentities
-from transom.controllers.instance.view import InstanceView, StatusKeys
-from transom.controllers.instance.writes import Finalizers
+from transom.controllers.instance_state.node_identities import NodeIdentities
+from transom.controllers.instance_state.view import InstanceView, StatusKeys
+from transom.controllers.instance_state.writes import Finalizers
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.rollout.heartbeats import Heartbeats
-from transom.controllers.rollout.host_turns import HostTurns
+from transom.controllers.rollout.host_rollout import HostRollout
 from transom.controllers.rollout.passed_settings import PassedSettings
+from transom.controllers.rollout.resume_annotation import ResumeAnnotation
 from transom.controllers.rollout.rollouts import Rollouts
-from transom.controllers.rollout.subjects import Resumption
 from transom.controllers.runtime.cached import ADOPT
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.options import Options
 from transom.controllers.runtime.settings import CurrentSettings
-from transom.hosts.passes import PassResult, PassSettings
-from transom.kube import ApiError
+from transom.hosts.passes.base_pass import PassResult, PassSettings
+from transom.kube.errors import ApiError
 from transom.kube.lease import LeaseLost
 from transom.kube.queue import KeyQueue
 from transom.kube.store import ObjectKey
@@ -33,7 +35,7 @@ Observe = Callable[[PassResult], None]
 
 
 class HostServices:
-    """Made once for each controller of hosts."""
+    """The services of one controller of hosts."""
 
     def __init__(
         self,
@@ -43,50 +45,50 @@ class HostServices:
         options: Options,
         observe: Observe,
         rollouts: Rollouts,
-        resumption: Resumption,
+        resume_annotation: ResumeAnnotation,
         keys: KeyRotation,
         identities: NodeIdentities,
         now: Callable[[], datetime],
         check_interval: float,
     ) -> None:
-        """`rollouts` are those of settings, `check_interval` the seconds between two checks of a host, on average."""
+        """`rollouts` are those of settings; `check_interval` is the average number of seconds between two checks of a host."""
         self.informers, self.settings, self.pace = informers, settings, options.pace
         self.observe, self.now = observe, now
-        self.rollouts, self.resumption, self.keys, self.identities = rollouts, resumption, keys, identities
+        self.rollouts, self.resume_annotation, self.keys, self.identities = rollouts, resume_annotation, keys, identities
         self.require_host_keys = options.require_host_keys
         self.queue: KeyQueue[ObjectKey] = KeyQueue()
         self.hash_key = HashKey(informers)
         self.schedule = CheckSchedule(check_interval, now)
-        self.cases = InstanceReader(informers, settings, keys, identities)
-        self.status = StatusWriter(informers, settings, self.cases, self.hash_key, now)
+        self.reader = InstanceReader(informers, settings, keys, identities)
+        self.status = StatusWriter(informers, settings, self.reader, self.hash_key, now)
         self.heartbeats = Heartbeats(informers.nodes)
-        self.turns = HostTurns(
+        self.host_rollout = HostRollout(
             self.heartbeats,
             self.queue,
             self.hash_key,
-            lambda case: identities.node(case.identity),
-            self.cases.current,
+            lambda view: identities.get_node(view.identity),
+            self.reader.refresh,
             self.status.write,
-            rollouts.begun_hosts,
+            rollouts.in_flight_hosts,
         )
-        self.turns.rollouts += (rollouts, keys.rollouts)
-        self.settings_turns = SettingsTurns(rollouts, self.turns, PassedSettings(informers), self.schedule)
+        self.host_rollout.rollouts += (rollouts, keys.rollouts)
+        self.settings_stage = SettingsStage(rollouts, self.host_rollout, PassedSettings(informers), self.schedule)
         self.finalizers = Finalizers(informers)
 
-    async def identified(self, case: InstanceView, leadership: Leadership, reached: str = "") -> InstanceView:
-        """The case with its Node, which is recorded before anything follows from it. Raises ApiError."""
-        identity, cached = await self.identities.settle(case.cached, leadership, reached=reached)
-        return self.cases.identified(case, identity, cached)
+    async def resolve_identity(self, view: InstanceView, leadership: Leadership, reached: str = "") -> InstanceView:
+        """Return the view with its Node, which is recorded before anything follows from it. Raises ApiError."""
+        identity, instance = await self.identities.settle(view.cached, leadership, reached=reached)
+        return self.reader.with_identity(view, identity, instance)
 
-    def session(self, case: InstanceView, target: Target, leadership: Leadership) -> HostSession:
-        """A visit to the host of a case, while the lease is held."""
+    def start_session(self, view: InstanceView, target: Target, leadership: Leadership) -> HostSession:
+        """Return the session for a pass on a host, which lasts while the lease is held."""
 
         async def keep(fingerprint: str) -> None:
-            await self.status.keep_host_key(case, fingerprint, leadership)
+            await self.status.keep_host_key(view, fingerprint, leadership)
 
-        recorded = case.cached.live.host_key_fingerprint or None
-        host_keys = StatusKeys(case.cached.metadata.name, recorded, keep, required=self.require_host_keys)
-        adopts = (case.cached.metadata.annotations or {}).get(ADOPT) == "true"
+        recorded = view.cached.live.host_key_fingerprint or None
+        host_keys = StatusKeys(view.cached.metadata.name, recorded, keep, required=self.require_host_keys)
+        adopts = (view.cached.metadata.annotations or {}).get(ADOPT) == "true"
         settings = PassSettings(
             leadership.owner,
             None,
@@ -96,4 +98,4 @@ class HostServices:
             (LeaseLost, ApiError),
             adopts=adopts,
         )
-        return HostSession(case, target, host_keys, settings, leadership, lambda *of: self.cases.managed(case.cached, *of))
+        return HostSession(view, target, host_keys, settings, leadership, partial(self.reader.find_foreign_node, view.cached))

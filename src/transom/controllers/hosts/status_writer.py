@@ -1,4 +1,4 @@
-"""The one place from which the status of an instance is written, whoever has something to say of it."""
+"""The only writer of the status of an instance, for all controllers."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,10 +9,10 @@ from weakref import WeakValueDictionary
 import structlog
 
 from transom.controllers.hosts.reader import InstanceReader
-from transom.controllers.instance import status
-from transom.controllers.instance.node_identities import without_record
-from transom.controllers.instance.view import InstanceView
-from transom.controllers.instance.writes import apply_status
+from transom.controllers.instance_state import status
+from transom.controllers.instance_state.node_identities import without_record
+from transom.controllers.instance_state.view import InstanceView
+from transom.controllers.instance_state.writes import apply_status
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.conditions import Conditions, Fields
 from transom.controllers.runtime.controller import Leadership
@@ -20,7 +20,7 @@ from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.hosts.errors import HostKeyChanged, HostKeyNotRecorded
-from transom.kube import ApiError, Conflict, NotFound
+from transom.kube.errors import ApiError, Conflict, NotFound
 from transom.kube.store import ObjectKey
 
 _log: Final = structlog.get_logger("transom.hosts")
@@ -44,24 +44,26 @@ class StatusWriter:
     async def keep_host_key(self, case: InstanceView, fingerprint: str, leadership: Leadership) -> None:
         """Record the fingerprint of a host's key. Raises as `pin` does."""
         async with self._writing.setdefault(case.cached.key, asyncio.Lock()):
-            self._cases.remember(await pin(self._cases.current(case).cached, fingerprint, leadership, self._now))
+            self._cases.remember(await record_host_key(self._cases.refresh(case).cached, fingerprint, leadership, self._now))
 
     async def write(self, case: InstanceView, conditions: Conditions, fields: Fields, leadership: Leadership) -> None:
         """Write the status where it says something new. An instance that is gone by now needs none. Raises ApiError."""
         async with self._writing.setdefault(case.cached.key, asyncio.Lock()):
-            await self._write_next(self._cases.current(case), conditions, fields, leadership)
+            await self._write_next(self._cases.refresh(case), conditions, fields, leadership)
 
     async def _write_next(self, case: InstanceView, conditions: Conditions, fields: Fields, leadership: Leadership) -> None:
         meta = case.cached.metadata
-        there = self._informers.windows_instances.snapshot().named(meta.name, meta.namespace)
-        if there is None or there.metadata.uid != meta.uid:
+        cached_now = self._informers.windows_instances.take_snapshot().find_named(meta.name, meta.namespace)
+        if cached_now is None or cached_now.metadata.uid != meta.uid:
             # the server does not compare the uid where a status is written: another object of this name must not get it
             return
-        if "NodeReady" not in conditions and not case.rests:
-            conditions = conditions | {"NodeReady": status.node_ready(case.node, case.identity)}
+        if "NodeReady" not in conditions and not case.needs_no_write:
+            conditions = conditions | {"NodeReady": status.build_node_ready_condition(case.node, case.identity)}
+        if not case.cached.spec_fields.get("paused"):
+            conditions = status.build_resumed_conditions(case.cached.live) | conditions
         if await self._is_outdated(case, fields.get("settings") or case.cached.live.settings, leadership):
-            conditions = status.outdated(case.cached.live, conditions)
-        wanted = status.merged(case.cached.live, conditions, fields, meta.generation, self._now())
+            conditions = status.mark_outdated(case.cached.live, conditions)
+        wanted = status.merge_status(case.cached.live, conditions, fields, meta.generation, self._now())
         if wanted == without_record(case.cached.live):
             return
         try:
@@ -72,20 +74,22 @@ class StatusWriter:
         self._cases.remember(answer)
 
     async def _is_outdated(self, case: InstanceView, judged: str | None, leadership: Leadership) -> bool:
-        """Whether a host was judged by other settings than those that hold now."""
-        holds = self._settings.of(case.instance) if case.instance is not None else None
-        return bool(judged) and holds is not None and judged != await self._hash_key.digest(holds.as_judged, leadership)
+        """Return True if a host was judged by settings that are not effective any more."""
+        holds = self._settings.for_instance(case.instance) if case.instance is not None else None
+        return bool(judged) and holds is not None and judged != await self._hash_key.digest(holds.evaluation_key, leadership)
 
 
 _TRIES: Final = 4
-"""Somebody may annotate the instance meanwhile; who does so again and again is waited for until the next pass."""
+"""Another client may change the instance meanwhile; if that happens repeatedly, the next pass retries."""
 
 
-async def pin(cached: CachedInstance, fingerprint: str, leadership: Leadership, now: Callable[[], datetime]) -> CachedInstance:
+async def record_host_key(
+    cached: CachedInstance, fingerprint: str, leadership: Leadership, now: Callable[[], datetime]
+) -> CachedInstance:
     """Record the key that a host shows when it is first met, before anything is sent to it.
 
     Gives the instance as the server has it then: who takes over after a crash finds the key there, and takes no other. It is
-    written upon the version that is known alone: another key that was recorded meanwhile stays. Raises HostKeyChanged,
+    written only to the known version: another key that was recorded meanwhile stays. Raises HostKeyChanged,
     HostKeyNotRecorded, and LeaseLost.
     """
     try:
@@ -93,7 +97,7 @@ async def pin(cached: CachedInstance, fingerprint: str, leadership: Leadership, 
             try:
                 return await _write(cached, fingerprint, leadership, now())
             except Conflict:
-                cached = await _latest(cached, leadership)
+                cached = await _read_latest(cached, leadership)
             recorded = cached.live.host_key_fingerprint
             if recorded == fingerprint:
                 return cached
@@ -110,15 +114,15 @@ async def pin(cached: CachedInstance, fingerprint: str, leadership: Leadership, 
 
 async def _write(cached: CachedInstance, fingerprint: str, leadership: Leadership, now: datetime) -> CachedInstance:
     # of what else is new in the object nothing was done yet
-    wanted = status.merged(cached.live, {}, {"host_key_fingerprint": fingerprint}, cached.live.observed_generation, now)
+    wanted = status.merge_status(cached.live, {}, {"host_key_fingerprint": fingerprint}, cached.live.observed_generation, now)
     return await apply_status(cached, wanted, leadership, at_version=True)
 
 
-async def _latest(cached: CachedInstance, leadership: Leadership) -> CachedInstance:
-    """The instance as it is now: instances may be listed, not got."""
+async def _read_latest(cached: CachedInstance, leadership: Leadership) -> CachedInstance:
+    """Return the current instance, by a list, since the operator may not get instances."""
     meta = cached.metadata
-    found = await leadership.client.list_objects(INSTANCES, meta.namespace, fields=f"metadata.name={meta.name}")
-    for one in found.items:
-        if one.metadata.uid == meta.uid:
-            return one
+    instances = await leadership.client.list_objects(INSTANCES, meta.namespace, fields=f"metadata.name={meta.name}")
+    for item in instances.items:
+        if item.metadata.uid == meta.uid:
+            return item
     raise HostKeyNotRecorded("the WindowsInstance is gone: nothing was sent to the host")

@@ -1,139 +1,146 @@
-"""What is done to a host: a lifecycle chooses one work for each visit, and what it is asked it answers with values."""
+"""What is done to a host: a lifecycle chooses one work for each reconciliation, and the work answers with values."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from transom.apply.target import Target, check_missing
-from transom.controllers.instance.view import InstanceView, StatusKeys, managed_message
+from transom.apply.target import Target, ensure_settings_exist
+from transom.controllers.instance_state.view import InstanceView, StatusKeys, format_managed_message
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
-from transom.controllers.keys.key_rotation import Opened
+from transom.controllers.keys.key_rotation import KeySelection
+from transom.controllers.rollout.host_rollout import PassRecord
 from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.conditions import Condition, Conditions, Fields
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import ManagedByOther
-from transom.hosts.passes import Admit, PassResult, PassSettings
+from transom.hosts.passes.base_pass import Admit, PassResult, PassSettings
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
-from transom.windows.host import ObservedState
-from transom.windows.nodes import Lifecycle
+from transom.windows.host.host_state import ObservedState
+from transom.windows.nodes.windows_instance import Lifecycle
 
-Managed = Callable[[str, str], HostNode | None]
-"""A Node of another operator's that a host with this computer name, reached at this address, may be."""
+FindManaged = Callable[[str, str], HostNode | None]
+"""Returns a Node of another operator that a host with this computer name, reached at this address, may be."""
 
 
 @dataclass(frozen=True)
 class HostSession:
     """What one pass on a host needs to know."""
 
-    case: InstanceView
+    view: InstanceView
     target: Target
     host_keys: StatusKeys
     settings: PassSettings
     leadership: Leadership
-    managed: Managed
-    owed: bool = False
-    """Whether a change was begun on the host of which nobody knows yet how it is: the host tries what it is for."""
+    find_managed: FindManaged
+    change_in_flight: bool = False
+    """Whether a change was begun on the host whose result is not known: the host tries what the change is for."""
 
     def check(self, actual: ObservedState) -> None:
-        """Asked with each state that a plan is made from. Raises ManagedByOther, SettingsMissing, and LeaseLost."""
+        """Check each state that a plan is made from. Raises ManagedByOther, SettingsMissing, and LeaseLost."""
         self.leadership.permit()
-        check_missing(self.target.egress, actual)
-        if (node := self.managed(actual.computer_name.lower(), actual.reached)) is not None:
-            raise ManagedByOther(managed_message(node))
+        ensure_settings_exist(self.target.egress, actual)
+        if (node := self.find_managed(actual.computer_name.lower(), actual.reached)) is not None:
+            raise ManagedByOther(format_managed_message(node))
 
 
 @dataclass(frozen=True)
-class Done:
-    """The end of the way of a key: when it is looked at again, and what is said of its instance.
+class StageResult:
+    """The end of a reconciliation: when the key is requeued, and what is written to its instance.
 
-    Without `case` nothing is written. `quiet`: no event is made of what is newly wrong.
+    Without `view` nothing is written. `quiet`: new faults make no event.
     """
 
     result: Result = field(default_factory=Result)
-    case: InstanceView | None = None
+    view: InstanceView | None = None
     conditions: Conditions = field(default_factory=dict)
     fields: Fields = field(default_factory=dict)
     quiet: bool = False
 
-    def saying(self, **conditions: Condition) -> "Done":
-        """The same, with these conditions in the place of what was said of their types."""
+    def with_conditions(self, **conditions: Condition) -> "StageResult":
+        """Return the result with these conditions in place of those of their types."""
         return replace(self, conditions=self.conditions | conditions)
 
 
 class HostWork(Protocol):
-    """What is done to one host in one visit."""
+    """What is done to one host in one reconciliation."""
 
     @property
-    def emptied(self) -> bool:
-        """Whether the host's Node was emptied for it."""
+    def node_drained(self) -> bool:
+        """Whether the host's Node was drained for it."""
         ...
 
-    def stands_alone(self, case: InstanceView) -> bool:
-        """Whether the host takes no part in rollouts: there is nothing on it that a change could harm."""
+    def can_bypass_rollout(self, view: InstanceView) -> bool:
+        """Return True if the host takes no part in rollouts: nothing on it could be harmed by a change."""
         ...
 
-    async def carry_out(self, on: HostSession, admit: Admit, *, change_expected: bool) -> PassResult:
-        """The connection, and what is done over it. `admit` is asked before a change; troubles are in the result."""
+    async def run_pass(self, session: HostSession, admit: Admit, *, change_expected: bool) -> PassResult:
+        """Connect to the host and work on it. `admit` is asked before a change; failures are in the result."""
         ...
 
-    async def judge(self, on: HostSession, found: PassResult, given: Egress | None) -> None:
-        """Tell whoever waits for what became of it. `given` are the settings that the host got in place of its target's."""
+    async def report(self, session: HostSession, result: PassResult, record: PassRecord, fallback: Egress | None) -> None:
+        """Report the pass to those that wait for it. `fallback` are the settings that the host got instead of its target's."""
         ...
 
-    async def conclude(self, case: InstanceView, found: PassResult, done: Done, leadership: Leadership) -> Done:
-        """What is to be said besides what is said after every pass (`done`). Raises ApiError."""
+    async def build_result(
+        self, view: InstanceView, result: PassResult, base: StageResult, leadership: Leadership
+    ) -> StageResult:
+        """Return `base`, which every pass has, with what this work adds. Raises ApiError."""
         ...
 
-    def remember(self, case: InstanceView, found: PassResult, leadership: Leadership) -> None:
-        """Keep what later visits need of this one."""
+    def remember(self, view: InstanceView, result: PassResult, leadership: Leadership) -> None:
+        """Keep what later reconciliations need of this one."""
         ...
 
 
 @dataclass(frozen=True)
-class Visit:
-    """A host that is worked on, as far as it has come."""
+class Reconciliation:
+    """A host that is worked on, as far as the stages have come."""
 
     session: HostSession
     work: HostWork
-    opened: Opened
-    found: PassResult = field(default_factory=PassResult)
+    keys: KeySelection
+    result: PassResult = field(default_factory=PassResult)
+    fallback: Egress | None = None
+    """The settings that the host got while newer ones are on their way to others; None: its target's."""
+    applied: Egress | None = None
+    """The settings that the host has after the pass, as far as this process knows; None if it does not."""
 
-    def by(self, opened: Opened) -> "Visit":
-        """The same visit with another key."""
-        return replace(self, opened=opened, session=replace(self.session, target=opened.target))
+    def with_keys(self, keys: KeySelection) -> "Reconciliation":
+        """Return the reconciliation with other keys."""
+        return replace(self, keys=keys, session=replace(self.session, target=keys.target))
 
 
 class HostLifecycle(Protocol):
-    """What is done with the hosts of one lifecycle; instances of others are somebody else's."""
+    """What is done with the hosts of one lifecycle; instances of others belong to other controllers."""
 
     @property
     def name(self) -> Lifecycle:
-        """As `spec.lifecycle` has it."""
+        """The value of `spec.lifecycle`."""
         ...
 
     @property
-    def refused_again(self) -> float | None:
-        """Seconds after which a host that is not connected to is thought of again, where no object says when."""
+    def refusal_requeue_after(self) -> float | None:
+        """Seconds after which a host that is not connected to is requeued, if no object tells when."""
         ...
 
     @property
     def tokens(self) -> BootstrapTokens | None:
-        """Where hosts are joined, their nodes are drained and go as well."""
+        """The bootstrap tokens of a lifecycle that joins hosts: their Nodes are drained and deleted, too."""
         ...
 
-    def begin(self) -> None:
-        """Follow the stores, which have been filled."""
+    def subscribe(self) -> None:
+        """Subscribe to the stores, which have been filled."""
         ...
 
     def forget(self, key: ObjectKey) -> None:
-        """The instance is to go, or is gone."""
+        """Forget an instance that is being deleted or is gone."""
         ...
 
-    async def refusal(self, case: InstanceView, leadership: Leadership) -> Conditions | None:
-        """Why the host is not connected to; None where it is. Raises ApiError."""
+    async def find_refusal(self, view: InstanceView, leadership: Leadership) -> Conditions | None:
+        """Return why the host is not connected to; None if it is. Raises ApiError."""
         ...
 
-    async def choose(self, case: InstanceView, target: Target, leadership: Leadership) -> HostWork | Done:
-        """What is done to the host now; Done where it is not connected to this time. Raises ApiError."""
+    async def choose_work(self, view: InstanceView, target: Target, leadership: Leadership) -> HostWork | StageResult:
+        """Return what is done to the host now, or the result if it is not connected to. Raises ApiError."""
         ...

@@ -24,19 +24,19 @@ class ApiServerTrust:
         self._asking = asyncio.Lock()
         self._answer: tuple[tuple[str, ...], float, str] | None = None
 
-    async def refusal(self, cluster: Mapping[str, Any]) -> str:
-        """Why the `cluster` of a kubeconfig is of no use to its readers; empty where it is, or nobody can say from here."""
+    async def find_problem(self, cluster: Mapping[str, Any]) -> str:
+        """Return why readers cannot use the `cluster` of a kubeconfig; empty if they can, or if that is unknown here."""
         server, name = str(cluster.get("server", "")), str(cluster.get("tls-server-name") or "")
-        asked = (server, name, str(cluster.get("certificate-authority-data") or ""))
+        question = (server, name, str(cluster.get("certificate-authority-data") or ""))
         async with self._asking:
             now = time.monotonic()
-            if self._answer is None or self._answer[0] != asked or now >= self._answer[1]:
-                why = await _refusal(*asked)
-                self._answer = asked, now + (_AGAIN if why else _SECONDS), why
+            if self._answer is None or self._answer[0] != question or now >= self._answer[1]:
+                why = await _verify_server(*question)
+                self._answer = question, now + (_AGAIN if why else _SECONDS), why
             return self._answer[2]
 
 
-async def _refusal(server: str, name: str, encoded: str) -> str:
+async def _verify_server(server: str, name: str, encoded: str) -> str:
     if not encoded:
         # who trusts what the system does is another's affair
         return ""
@@ -45,7 +45,7 @@ async def _refusal(server: str, name: str, encoded: str) -> str:
         host, port = url.hostname or "", url.port or _HTTPS
         context = ssl.create_default_context(cadata=base64.b64decode(encoded).decode())
     except (ValueError, ssl.SSLError):
-        return "what is published there is no list of certificates"
+        return "the published data is not a list of certificates"
     # Go asks less of a CA's extensions than newer versions of Python do
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     try:

@@ -1,6 +1,6 @@
 """Bootstrap tokens: one for each host that is to join, good for an hour, and for nothing but to ask for a certificate.
 
-The token itself is a Secret of kube-system, where the API server looks for it. Its purpose stands in a Secret of Transom's
+The token itself is a Secret of kube-system, where the API server looks for it. Its purpose is in a Secret of Transom's
 namespace, so that Transom needs no right to read the Secrets of kube-system.
 """
 
@@ -16,11 +16,11 @@ import msgspec
 from transom.controllers.runtime.cached import INSTANCES, CachedInstance
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.kube import Conflict, NotFound
-from transom.kube.objects import Whole
+from transom.kube.errors import Conflict, NotFound
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import SECRETS
 from transom.proxy.secret import Secret
-from transom.windows.nodes import BOOTSTRAPPERS
+from transom.windows.nodes.windows_instance import BOOTSTRAPPERS
 
 LABEL: Final = "transom.dev/bootstrap-token"
 """The label of Transom's own Secret: the token's id."""
@@ -41,7 +41,7 @@ class Token(msgspec.Struct, frozen=True):
 
     @property
     def username(self) -> str:
-        """As whom the API server knows its holder (Kubernetes, "Authenticating with Bootstrap Tokens")."""
+        """The user name of the token's holder (Kubernetes, "Authenticating with Bootstrap Tokens")."""
         return f"system:bootstrap:{self.id}"
 
 
@@ -53,54 +53,58 @@ class BootstrapTokens:
         self._now = now
 
     async def ensure(self, instance: CachedInstance, leadership: Leadership) -> Token:
-        """The token of an instance, made where it has none that lasts. Raises ApiError."""
-        cached = self._token_of(instance)
-        if cached is not None and self._expiration(cached) - self._now() > _LEAST and (token := _token(cached)) is not None:
+        """Return the token of an instance; create one if it has none that is valid long enough. Raises ApiError."""
+        cached = self._find_token(instance)
+        if (
+            cached is not None
+            and self._parse_expiration(cached) - self._now() > _LEAST
+            and (token := _parse_token(cached)) is not None
+        ):
             return token
-        made = Token(_random(6), Secret(""))
-        made = msgspec.structs.replace(made, text=Secret(f"{made.id}.{_random(16)}"))
+        made = Token(_generate_random(6), Secret(""))
+        made = msgspec.structs.replace(made, text=Secret(f"{made.id}.{_generate_random(16)}"))
         expiration = (self._now() + LIFE).strftime(_TIME)
         # a token that is not known to be for a host opens nothing, and one that the API server does not know joins nobody
-        await leadership.client.create(SECRETS, _system_secret(instance, made, expiration), _SYSTEM)
-        await leadership.client.server_side_apply(
-            SECRETS, _record(instance, made, expiration), _name(instance), self._informers.namespace
+        await leadership.client.create(SECRETS, _build_system_secret(instance, made, expiration), _SYSTEM)
+        await leadership.client.apply(
+            SECRETS, _record(instance, made, expiration), _build_name(instance), self._informers.namespace
         )
         return made
 
-    async def forget(self, instance: CachedInstance, leadership: Leadership) -> None:
-        """What was made for an instance is void: it has joined. The token ends by itself. Raises ApiError."""
-        if (cached := self._token_of(instance)) is not None:
+    async def revoke(self, instance: CachedInstance, leadership: Leadership) -> None:
+        """Delete what was created for an instance that has joined. The token expires automatically. Raises ApiError."""
+        if (cached := self._find_token(instance)) is not None:
             try:
-                await leadership.client.delete(SECRETS, _name(instance), self._informers.namespace, cached.metadata.uid)
+                await leadership.client.delete(SECRETS, _build_name(instance), self._informers.namespace, cached.metadata.uid)
             except (NotFound, Conflict):
                 return
 
-    def known(self) -> Iterator[tuple[str, str]]:
-        """Of each token that has not run out: the user name of its holder, and the UID of the instance it was made for."""
-        for cached in self._informers.secrets.snapshot():
+    def iter_holders(self) -> Iterator[tuple[str, str]]:
+        """Iterate over valid tokens: the user name of the holder and the UID of its instance."""
+        for cached in self._informers.secrets.take_snapshot():
             token_id = (cached.metadata.labels or {}).get(LABEL)
-            if token_id and self._expiration(cached) > self._now():
+            if token_id and self._parse_expiration(cached) > self._now():
                 for owner in cached.metadata.owner_references or ():
                     yield f"system:bootstrap:{token_id}", owner.uid
 
-    def _token_of(self, instance: CachedInstance) -> Whole | None:
-        cached = self._informers.secrets.snapshot().named(_name(instance), self._informers.namespace)
+    def _find_token(self, instance: CachedInstance) -> UnstructuredObject | None:
+        cached = self._informers.secrets.take_snapshot().find_named(_build_name(instance), self._informers.namespace)
         owners = cached.metadata.owner_references or () if cached is not None else ()
         return cached if any(owner.uid == instance.metadata.uid for owner in owners) else None
 
     @staticmethod
-    def _expiration(cached: Whole) -> datetime:
+    def _parse_expiration(cached: UnstructuredObject) -> datetime:
         try:
             return datetime.strptime((cached.metadata.annotations or {}).get(EXPIRATION, ""), _TIME).replace(tzinfo=UTC)
         except ValueError:
             return datetime.min.replace(tzinfo=UTC)
 
 
-def _name(instance: CachedInstance) -> str:
+def _build_name(instance: CachedInstance) -> str:
     return f"bootstrap-{instance.metadata.name}"[:253]
 
 
-def _token(cached: Whole) -> Token | None:
+def _parse_token(cached: UnstructuredObject) -> Token | None:
     token_id = (cached.metadata.labels or {}).get(LABEL, "")
     encoded = (cached.value.get("data") or {}).get("token")
     if not token_id or not isinstance(encoded, str):
@@ -114,7 +118,7 @@ def _record(instance: CachedInstance, token: Token, expiration: str) -> dict[str
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
-            "name": _name(instance),
+            "name": _build_name(instance),
             "namespace": meta.namespace,
             "labels": {LABEL: token.id},
             "annotations": {EXPIRATION: expiration},
@@ -126,7 +130,7 @@ def _record(instance: CachedInstance, token: Token, expiration: str) -> dict[str
     }
 
 
-def _system_secret(instance: CachedInstance, token: Token, expiration: str) -> dict[str, Any]:
+def _build_system_secret(instance: CachedInstance, token: Token, expiration: str) -> dict[str, Any]:
     """As kubeadm makes them (Kubernetes, "Bootstrap Token Secret Format")."""
     return {
         "apiVersion": "v1",
@@ -144,5 +148,5 @@ def _system_secret(instance: CachedInstance, token: Token, expiration: str) -> d
     }
 
 
-def _random(length: int) -> str:
+def _generate_random(length: int) -> str:
     return "".join(secrets.choice(_LETTERS) for _ in range(length))

@@ -1,4 +1,4 @@
-"""What a joining host has to know of its cluster: where the API server is, whom to trust, networks, versions."""
+"""Facts about its cluster that a joining host needs: the API server's address, its CA, networks, versions."""
 
 import asyncio
 import base64
@@ -9,17 +9,18 @@ from typing import Any, Final
 
 import msgspec
 
+from transom.common.mappings import get_at
 from transom.controllers.join.cluster_registries import ClusterRegistries
 from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.client import Client
-from transom.kube.objects import Whole
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, OPENSHIFT_INFRASTRUCTURES, OPENSHIFT_NETWORKS, Resource
 from transom.proxy.secret import Secret
-from transom.sources.yaml_text import InvalidText, read_value
+from transom.sources.yaml_text import InvalidText, parse_value
 from transom.windows.nodes.support import DEFAULT_PORT
-from transom.windows.payload import (
+from transom.windows.payload.payload import (
     API_SERVER_CA,
     EXPORTER_CERTIFICATE,
     EXPORTER_KEY,
@@ -27,7 +28,7 @@ from transom.windows.payload import (
     NODE_MANAGER_KUBECONFIG,
 )
 
-OPERATOR_NETWORKS: Final = Resource("operator.openshift.io", "v1", "Network", "networks", False, Whole)
+OPERATOR_NETWORKS: Final = Resource("operator.openshift.io", "v1", "Network", "networks", False, UnstructuredObject)
 EXPORTER: Final = "windows-exporter-tls"
 """The Secret with the certificate of the exporters of metrics: OpenShift's service CA makes it for their Service."""
 NODE_MANAGER: Final = "transom-cloud-node-manager"
@@ -67,8 +68,8 @@ class ClusterFacts:
         self._informers.config_maps.subscribe(lambda name, *_: changed() if name.name in (VARIABLES, _ROOT_CA) else None)
         self._informers.secrets.subscribe(lambda name, *_: changed() if name.name in (EXPORTER, NODE_MANAGER) else None)
 
-    async def server_version(self, client: Client) -> str:
-        """`gitVersion` of the API server, asked anew every ten minutes. Raises ApiError."""
+    async def read_server_version(self, client: Client) -> str:
+        """`gitVersion` of the API server, read again every ten minutes. Raises ApiError."""
         async with self._asking:
             if self._version is None or time.monotonic() - self._version[0] > _VERSION_SECONDS:
                 answer = await client.get_json("/version")
@@ -80,22 +81,22 @@ class ClusterFacts:
         """What `server_version` last said; empty before it was asked."""
         return self._version[1] if self._version is not None else ""
 
-    def linux_versions(self) -> set[str]:
-        """The versions of the kubelets of the Linux nodes."""
-        return {node.kubelet_version for node in self._informers.nodes.snapshot() if _is_linux(node)}
+    def list_linux_versions(self) -> set[str]:
+        """Return the versions of the Linux nodes' kubelets."""
+        return {node.kubelet_version for node in self._informers.nodes.take_snapshot() if _is_linux(node)}
 
-    def cluster(self) -> dict[str, Any] | None:
-        """The `cluster` of a kubeconfig for hosts; None where nothing says how they reach the API server.
+    def find_cluster(self) -> dict[str, Any] | None:
+        """Return the `cluster` of a kubeconfig for hosts; None if no object says how they reach the API server.
 
-        As kubeadm publishes it (`kube-public/cluster-info`), else OpenShift's internal URL with the CAs of `kube-root-ca.crt`.
+        It is kubeadm's (`kube-public/cluster-info`), else OpenShift's internal URL with the CAs of `kube-root-ca.crt`.
         """
-        info = self._info.snapshot().named("cluster-info", "kube-public")
-        if info is not None and (found := _published(info)) is not None:
-            return found
-        infrastructure = self._infrastructures.snapshot().named("cluster")
-        server = _at(infrastructure.value, "status", "apiServerInternalURI") if infrastructure is not None else None
-        roots = self._informers.config_maps.snapshot().named(_ROOT_CA, self._informers.namespace)
-        authority = _at(roots.value, "data", "ca.crt") if roots is not None else None
+        info = self._info.take_snapshot().find_named("cluster-info", "kube-public")
+        if info is not None and (published := _parse_cluster_info(info)) is not None:
+            return published
+        infrastructure = self._infrastructures.take_snapshot().find_named("cluster")
+        server = get_at(infrastructure.value, "status", "apiServerInternalURI") if infrastructure is not None else None
+        roots = self._informers.config_maps.take_snapshot().find_named(_ROOT_CA, self._informers.namespace)
+        authority = get_at(roots.value, "data", "ca.crt") if roots is not None else None
         if not isinstance(server, str) or not isinstance(authority, str):
             return None
         return {"server": server, "certificate-authority-data": base64.b64encode(authority.encode()).decode()}
@@ -103,38 +104,41 @@ class ClusterFacts:
     @property
     def published_in(self) -> str:
         """Where `cluster` has its CAs from, for people."""
-        info = self._info.snapshot().named("cluster-info", "kube-public")
-        if info is not None and _published(info) is not None:
+        info = self._info.take_snapshot().find_named("cluster-info", "kube-public")
+        if info is not None and _parse_cluster_info(info) is not None:
             return "ConfigMap kube-public/cluster-info"
         return f"ConfigMap {self._informers.namespace}/{_ROOT_CA}"
 
-    def client_ca(self) -> Secret | None:
-        """The CAs of those that may ask kubelets: the API server's own. None where they are not published."""
-        cached = self._authentication.snapshot().named(_CLIENT_CA, "kube-system")
-        text = _at(cached.value, "data", "client-ca-file") if cached is not None else None
+    def read_client_ca(self) -> Secret | None:
+        """Return the CAs of clients that may call kubelets, those of the API server. None if they are not published."""
+        cached = self._authentication.take_snapshot().find_named(_CLIENT_CA, "kube-system")
+        text = get_at(cached.value, "data", "client-ca-file") if cached is not None else None
         return Secret(text) if isinstance(text, str) and text else None
 
-    def server_ca(self) -> Secret | None:
-        """The CAs by which the API server is known. None where nothing says them."""
-        encoded = (self.cluster() or {}).get("certificate-authority-data")
+    def read_server_ca(self) -> Secret | None:
+        """Return the CAs that sign the API server's certificate. None if no object has them."""
+        encoded = (self.find_cluster() or {}).get("certificate-authority-data")
         try:
             return Secret(base64.b64decode(encoded, validate=True).decode()) if isinstance(encoded, str) and encoded else None
         except ValueError:
             return None
 
-    def provided(self) -> dict[str, Secret | None]:
-        """The files that the cluster provides, by the payload's name for them; what is not known is not there."""
-        found = {KUBELET_CA: self.client_ca(), API_SERVER_CA: self.server_ca()}
-        found |= {EXPORTER_CERTIFICATE: self._own(EXPORTER, "tls.crt"), EXPORTER_KEY: self._own(EXPORTER, "tls.key")}
-        token = self._own(NODE_MANAGER, "token")
-        if token is not None and self.cluster() is not None:
-            found[NODE_MANAGER_KUBECONFIG] = self.kubeconfig(token, "cloud-node-manager")
-        return {name: content for name, content in found.items() if content is not None}
+    def list_files(self) -> dict[str, Secret | None]:
+        """Return the files that the cluster provides, by the payload's name for them, without unknown ones."""
+        files = {KUBELET_CA: self.read_client_ca(), API_SERVER_CA: self.read_server_ca()}
+        files |= {
+            EXPORTER_CERTIFICATE: self._read_own_secret(EXPORTER, "tls.crt"),
+            EXPORTER_KEY: self._read_own_secret(EXPORTER, "tls.key"),
+        }
+        token = self._read_own_secret(NODE_MANAGER, "token")
+        if token is not None and self.find_cluster() is not None:
+            files[NODE_MANAGER_KUBECONFIG] = self.build_kubeconfig(token, "cloud-node-manager")
+        return {name: content for name, content in files.items() if content is not None}
 
-    def _own(self, name: str, key: str) -> Secret | None:
-        """A text of a Secret in Transom's namespace."""
-        cached = self._informers.secrets.snapshot().named(name, self._informers.namespace)
-        encoded = _at(cached.value, "data", key) if cached is not None else None
+    def _read_own_secret(self, name: str, key: str) -> Secret | None:
+        """Return a value of a Secret in Transom's namespace."""
+        cached = self._informers.secrets.take_snapshot().find_named(name, self._informers.namespace)
+        encoded = get_at(cached.value, "data", key) if cached is not None else None
         try:
             return Secret(base64.b64decode(encoded, validate=True).decode()) if isinstance(encoded, str) and encoded else None
         except ValueError:
@@ -143,26 +147,26 @@ class ClusterFacts:
     @property
     def network(self) -> str:
         """The cluster's network as OpenShift names it; empty elsewhere."""
-        cached = self._networks.snapshot().named("cluster")
+        cached = self._networks.take_snapshot().find_named("cluster")
         if cached is None:
             return ""
-        found = _at(cached.value, "status", "networkType") or _at(cached.value, "spec", "networkType")
-        return found if isinstance(found, str) else ""
+        network_type = get_at(cached.value, "status", "networkType") or get_at(cached.value, "spec", "networkType")
+        return network_type if isinstance(network_type, str) else ""
 
     @property
     def platform(self) -> str:
-        """Where the cluster runs, as OpenShift's Infrastructure says or the settings do; empty where nothing says it."""
+        """The platform of the cluster, from OpenShift's Infrastructure or the settings; empty if unknown."""
         newest = self._settings.newest
         return newest.networks.platform.type if newest is not None and newest.networks.platform is not None else ""
 
-    def network_refusal(self, works_with: tuple[str, ...]) -> str | None:
+    def explain_network_refusal(self, works_with: tuple[str, ...]) -> str | None:
         """Why no Windows node can have this cluster's network; None where it can."""
         network = self.network
         if not network:
             return None
         if works_with and network not in works_with:
             return f"the cluster's network is {network}; the payload works with {', '.join(works_with)}"
-        if network == "OVNKubernetes" and not _at(self._hybrid_overlay, "hybridClusterNetwork"):
+        if network == "OVNKubernetes" and not get_at(self._hybrid_overlay, "hybridClusterNetwork"):
             return (
                 "OVN-Kubernetes has no hybrid overlay: set spec.defaultNetwork.ovnKubernetesConfig.hybridOverlayConfig."
                 "hybridClusterNetwork of networks.operator.openshift.io/cluster"
@@ -171,51 +175,51 @@ class ClusterFacts:
 
     @property
     def _hybrid_overlay(self) -> Any:
-        cached = self._operator_networks.snapshot().named("cluster")
+        cached = self._operator_networks.take_snapshot().find_named("cluster")
         path = ("spec", "defaultNetwork", "ovnKubernetesConfig", "hybridOverlayConfig")
-        return _at(cached.value, *path) if cached is not None else None
+        return get_at(cached.value, *path) if cached is not None else None
 
     @property
     def vxlan_port(self) -> str:
-        """Of the overlay; ovn-kubernetes' own where nobody says another one (go-controller/pkg/config/config.go)."""
-        return str(_at(self._hybrid_overlay, "hybridOverlayVXLANPort") or DEFAULT_PORT)
+        """The overlay's port; ovn-kubernetes' default if none is configured (go-controller/pkg/config/config.go)."""
+        return str(get_at(self._hybrid_overlay, "hybridOverlayVXLANPort") or DEFAULT_PORT)
 
     @property
     def _external_cloud(self) -> bool:
         """Whether a cloud controller manager initialises the nodes: the kubelet leaves the provider's taint for it then."""
         if self.platform.lower() != "external":
             return self.platform.lower() in _EXTERNAL_CLOUDS
-        cached = self._infrastructures.snapshot().named("cluster")
+        cached = self._infrastructures.take_snapshot().find_named("cluster")
         path = ("status", "platformStatus", "external", "cloudControllerManager", "state")
-        return cached is not None and _at(cached.value, *path) == "External"
+        return cached is not None and get_at(cached.value, *path) == "External"
 
-    def variables(self) -> dict[str, str]:
-        """The facts that a payload may name; what stands in the ConfigMap `windows-worker` is more of them, and wins."""
-        found = {
+    def build_variables(self) -> dict[str, str]:
+        """Return the facts that a payload may name. Entries of the ConfigMap `windows-worker` are added and take precedence."""
+        values = {
             "NODE_LABELS": _LABELS,
             "CLOUD_PROVIDER_ARGUMENT": "--cloud-provider=external" if self._external_cloud else "",
             "PAUSE_IMAGE": _PAUSE_IMAGE,
             "VXLAN_PORT": self.vxlan_port,
         }
-        if (cluster := self.cluster()) is not None:
-            found["API_SERVER"] = str(cluster.get("server", ""))
+        if (cluster := self.find_cluster()) is not None:
+            values["API_SERVER"] = str(cluster.get("server", ""))
         newest = self._settings.newest
         if newest is not None:
             networks = newest.networks
-            found["CLUSTER_DOMAIN"] = networks.dns_domain or "cluster.local"
+            values["CLUSTER_DOMAIN"] = networks.dns_domain or "cluster.local"
             if networks.service_network:
-                found["SERVICE_CIDR"] = networks.service_network[0]
-                if (dns := _dns(networks.service_network[0])) is not None:
-                    found["CLUSTER_DNS"] = dns
+                values["SERVICE_CIDR"] = networks.service_network[0]
+                if (dns := _compute_dns_address(networks.service_network[0])) is not None:
+                    values["CLUSTER_DNS"] = dns
             if networks.pod_network:
-                found["CLUSTER_CIDR"] = networks.pod_network[0]
-        own = self._informers.config_maps.snapshot().named(VARIABLES, self._informers.namespace)
-        written = _at(own.value, "data") if own is not None else None
-        return found | {str(name): str(text) for name, text in (written or {}).items()}
+                values["CLUSTER_CIDR"] = networks.pod_network[0]
+        own = self._informers.config_maps.take_snapshot().find_named(VARIABLES, self._informers.namespace)
+        written = get_at(own.value, "data") if own is not None else None
+        return values | {str(name): str(text) for name, text in (written or {}).items()}
 
-    def kubeconfig(self, token: Secret, user: str = "bootstrap") -> Secret:
-        """A kubeconfig with a token. Raises ValueError where the API server is not known."""
-        cluster = self.cluster()
+    def build_kubeconfig(self, token: Secret, user: str = "bootstrap") -> Secret:
+        """Return a kubeconfig with a token. Raises ValueError if the API server's address is unknown."""
+        cluster = self.find_cluster()
         if cluster is None:
             raise ValueError("nothing says how hosts reach the API server")
         value = {
@@ -230,25 +234,19 @@ class ClusterFacts:
         return Secret(msgspec.json.encode(value).decode())
 
 
-def _published(info: Whole) -> dict[str, Any] | None:
-    """The cluster of the kubeconfig in `cluster-info` (kubeadm's Token Discovery)."""
-    text = _at(info.value, "data", "kubeconfig")
+def _parse_cluster_info(info: UnstructuredObject) -> dict[str, Any] | None:
+    """Return the cluster of the kubeconfig in `cluster-info` (kubeadm's Token Discovery)."""
+    text = get_at(info.value, "data", "kubeconfig")
     try:
-        read = read_value(text) if isinstance(text, str) else None
+        read = parse_value(text) if isinstance(text, str) else None
     except InvalidText:
         return None
-    clusters = _at(read, "clusters")
-    first = _at(clusters[0], "cluster") if isinstance(clusters, list) and clusters else None
+    clusters = get_at(read, "clusters")
+    first = get_at(clusters[0], "cluster") if isinstance(clusters, list) and clusters else None
     return dict(first) if isinstance(first, Mapping) and isinstance(first.get("server"), str) else None
 
 
-def _at(value: Any, *path: str) -> Any:
-    for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
-def _dns(cidr: str) -> str | None:
+def _compute_dns_address(cidr: str) -> str | None:
     try:
         return str(ipaddress.ip_network(cidr, strict=False)[_DNS_ADDRESS])
     except (ValueError, IndexError):

@@ -3,24 +3,25 @@
 import base64
 import binascii
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
+from transom.common.mappings import get_at
 from transom.controllers.runtime.informers import Informers
-from transom.kube.objects import Whole
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, SECRETS, Resource
 from transom.kube.store import Store
 from transom.proxy.layers import OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
 from transom.proxy.secret import Secret
 from transom.windows.payload import pull_secret
-from transom.windows.payload.mirror_sets import Registries, read_authorities, registries
+from transom.windows.payload.mirror_sets import Registries, build_registries, read_authorities
 
 MIRROR_SETS: Final = tuple(
-    Resource("config.openshift.io", "v1", kind, f"{kind.lower()}s", False, Whole)
+    Resource("config.openshift.io", "v1", kind, f"{kind.lower()}s", False, UnstructuredObject)
     for kind in ("ImageDigestMirrorSet", "ImageTagMirrorSet")
 )
-IMAGES: Final = Resource("config.openshift.io", "v1", "Image", "images", False, Whole)
+IMAGES: Final = Resource("config.openshift.io", "v1", "Image", "images", False, UnstructuredObject)
 CONTROLLER_CONFIGS: Final = Resource(
-    "machineconfiguration.openshift.io", "v1", "ControllerConfig", "controllerconfigs", False, Whole
+    "machineconfiguration.openshift.io", "v1", "ControllerConfig", "controllerconfigs", False, UnstructuredObject
 )
 REGISTRY_CAS: Final = "transom-registry-cas"
 """The ConfigMap in Transom's namespace with a PEM text for each registry."""
@@ -45,72 +46,68 @@ class ClusterRegistries:
 
     def subscribe(self, changed: Callable[[], None]) -> None:
         """Call `changed` when something that is read here is another."""
-        stores: list[Store[Whole]] = [*self._sets, self._images, self._pull_secret, self._internal]
+        stores: list[Store[UnstructuredObject]] = [*self._sets, self._images, self._pull_secret, self._internal]
         for store in stores:
             store.subscribe(lambda *_: changed())
         # the Machine Config Operator writes conditions into its status all the time
-        self._configs.subscribe(lambda _, before, after: changed() if _bundles(before) != _bundles(after) else None)
+        self._configs.subscribe(lambda _, before, after: changed() if _list_bundles(before) != _list_bundles(after) else None)
         self._trusted.subscribe(lambda name, *_: changed() if name.name == self._additional else None)
         self._informers.config_maps.subscribe(lambda name, *_: changed() if name.name == REGISTRY_CAS else None)
 
     def read(self) -> Registries:
-        """The registries, and what is wrong with what the objects say."""
-        authorities, problems = read_authorities(self._texts())
-        logins = pull_secret.read(self._logins())
-        found = registries([cached.value for store in self._sets for cached in store.snapshot()], logins, authorities)
-        return Registries(found.registries, (*problems, *found.problems))
+        """Return the registries and the problems in the objects."""
+        authorities, problems = read_authorities(self._iter_bundles())
+        logins = pull_secret.parse_logins(self._read_logins())
+        cluster_registries = build_registries(
+            [cached.value for store in self._sets for cached in store.take_snapshot()], logins, authorities
+        )
+        return Registries(cluster_registries.registries, (*problems, *cluster_registries.problems))
 
-    def _logins(self) -> Secret | None:
-        cached = self._pull_secret.snapshot().named(_PULL_SECRET, OPENSHIFT_CONFIG)
-        encoded = _at(cached.value, "data", ".dockerconfigjson") if cached is not None else None
-        return _decoded(encoded) if isinstance(encoded, str) else None
+    def _read_logins(self) -> Secret | None:
+        cached = self._pull_secret.take_snapshot().find_named(_PULL_SECRET, OPENSHIFT_CONFIG)
+        encoded = get_at(cached.value, "data", ".dockerconfigjson") if cached is not None else None
+        return _decode_secret(encoded) if isinstance(encoded, str) else None
 
     @property
     def _additional(self) -> str | None:
         """The name of the ConfigMap with the CAs that people gave."""
-        cached = self._images.snapshot().named("cluster")
-        name = _at(cached.value, "spec", "additionalTrustedCA", "name") if cached is not None else None
+        cached = self._images.take_snapshot().find_named("cluster")
+        name = get_at(cached.value, "spec", "additionalTrustedCA", "name") if cached is not None else None
         return name if isinstance(name, str) else None
 
-    def _texts(self) -> Iterator[tuple[str, str, str]]:
-        """Where each text of CAs stands, its key, and the text."""
-        bundles = [one for cached in self._configs.snapshot() for one in _bundles(cached)]
+    def _iter_bundles(self) -> Iterator[tuple[str, str, str]]:
+        """Iterate over CA bundles: the object, its key and the text."""
+        bundles = [bundle for cached in self._configs.take_snapshot() for bundle in _list_bundles(cached)]
         if bundles:
             yield from (("ControllerConfig", file, text) for file, text in bundles)
         else:
             if (name := self._additional) is not None:
-                yield from _data(self._trusted, name, OPENSHIFT_CONFIG)
-            yield from _data(self._internal, _INTERNAL, OPENSHIFT_MANAGED)
-        yield from _data(self._informers.config_maps, REGISTRY_CAS, self._informers.namespace)
+                yield from _iter_data(self._trusted, name, OPENSHIFT_CONFIG)
+            yield from _iter_data(self._internal, _INTERNAL, OPENSHIFT_MANAGED)
+        yield from _iter_data(self._informers.config_maps, REGISTRY_CAS, self._informers.namespace)
 
 
-def _data(store: Store[Whole], name: str, namespace: str) -> Iterator[tuple[str, str, str]]:
-    cached = store.snapshot().named(name, namespace)
-    data = _at(cached.value, "data") if cached is not None else None
+def _iter_data(store: Store[UnstructuredObject], name: str, namespace: str) -> Iterator[tuple[str, str, str]]:
+    cached = store.take_snapshot().find_named(name, namespace)
+    data = get_at(cached.value, "data") if cached is not None else None
     for key, text in (data or {}).items() if isinstance(data, Mapping) else ():
         yield f"ConfigMap {namespace}/{name}", str(key), str(text)
 
 
-def _bundles(cached: Whole | None) -> tuple[tuple[str, str], ...]:
-    """File and text of each bundle of a ControllerConfig."""
-    found = []
+def _list_bundles(cached: UnstructuredObject | None) -> tuple[tuple[str, str], ...]:
+    """Return file and text of each bundle of a ControllerConfig."""
+    bundles = []
     for field in _BUNDLES:
-        listed = _at(cached.value, "spec", field) if cached is not None else None
-        for one in listed if isinstance(listed, list) else ():
-            file, data = _at(one, "file"), _at(one, "data")
-            if isinstance(file, str) and isinstance(data, str) and (text := _decoded(data)) is not None:
-                found.append((file, text.reveal()))
-    return tuple(found)
+        listed = get_at(cached.value, "spec", field) if cached is not None else None
+        for item in listed if isinstance(listed, list) else ():
+            file, data = get_at(item, "file"), get_at(item, "data")
+            if isinstance(file, str) and isinstance(data, str) and (text := _decode_secret(data)) is not None:
+                bundles.append((file, text.reveal()))
+    return tuple(bundles)
 
 
-def _decoded(text: str) -> Secret | None:
+def _decode_secret(text: str) -> Secret | None:
     try:
         return Secret(base64.b64decode(text, validate=True).decode("utf-8", "replace"))
     except (ValueError, binascii.Error):
         return None
-
-
-def _at(value: Any, *path: str) -> Any:
-    for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value

@@ -18,13 +18,14 @@ from urllib.parse import unquote_to_bytes
 
 import structlog
 
-from transom.kube import ApiError
+from transom.common.mappings import get_at
 from transom.kube.client import Client
+from transom.kube.errors import ApiError
 from transom.kube.objects import Metadata
 from transom.kube.resources import Resource
 from transom.proxy.secret import Secret
-from transom.sources.yaml_text import InvalidText, read_value
-from transom.windows.payload import CREDENTIAL_PROVIDERS, Payload
+from transom.sources.yaml_text import InvalidText, parse_value
+from transom.windows.payload.payload import CREDENTIAL_PROVIDERS, Payload
 from transom.windows.payload.worker import Facts
 
 MACHINE_CONFIGS: Final = Resource("machineconfiguration.openshift.io", "v1", "MachineConfig", "machineconfigs", False, Metadata)
@@ -49,79 +50,78 @@ class CredentialProviders:
         self._known: tuple[str, tuple[str, ...]] | None = None
         """The name of the MachineConfig, and of its content (it may have a megabyte) the files of providers alone."""
 
-    async def added(self, facts: Facts, payload: Payload, client: Client) -> Facts:
-        """The facts with the configuration, where the payload asks for it here and the cluster has one."""
-        wanted = any(f.provided == CREDENTIAL_PROVIDERS and f.when.holds(facts.network, facts.platform) for f in payload.files)
+    async def add_configuration(self, facts: Facts, payload: Payload, client: Client) -> Facts:
+        """Return the facts with the configuration if the payload requires it and the cluster has one."""
+        wanted = any(
+            f.provided == CREDENTIAL_PROVIDERS and f.when.is_matching(facts.network, facts.platform) for f in payload.files
+        )
         if not wanted:
             return facts
         async with self._asking:
             if time.monotonic() >= self._until:
                 await self._look(client)
                 self._until = time.monotonic() + _SECONDS
-        text = configuration(self._known[1], payload) if self._known is not None else None
+        text = build_configuration(self._known[1], payload) if self._known is not None else None
         if text is None:
             return facts
         return facts.with_provided(CREDENTIAL_PROVIDERS, Secret(text))
 
     async def _look(self, client: Client) -> None:
         try:
-            pool = await client.get_json(MACHINE_CONFIG_POOLS.path(None, _WORKERS))
-            rendered = _at(pool, "spec", "configuration", "name")
+            pool = await client.get_json(MACHINE_CONFIG_POOLS.build_path(None, _WORKERS))
+            rendered = get_at(pool, "spec", "configuration", "name")
             if isinstance(rendered, str) and (self._known is None or self._known[0] != rendered):
-                self._known = rendered, provider_files(await client.get_json(MACHINE_CONFIGS.path(None, rendered)))
+                self._known = rendered, list_provider_files(await client.get_json(MACHINE_CONFIGS.build_path(None, rendered)))
         except ApiError as error:
             # a cluster without them (HyperShift) has the payload's own
             _log.debug("no machine configuration", error=str(error))
 
 
-def configuration(files: Iterable[str], payload: Payload) -> str | None:
-    """The kubelet's CredentialProviderConfig of such files (`provider_files`), of the providers whose program the payload has.
+def build_configuration(files: Iterable[str], payload: Payload) -> str | None:
+    """Build the kubelet's CredentialProviderConfig from files (`list_provider_files`), for providers in the payload.
 
-    None where there is none. A kubelet does not start where the program of a provider is missing.
+    A provider counts if the payload has its program: a kubelet does not start where it is missing. None if no
+    CredentialProviderConfig exists.
     """
     programs = {file.path.rpartition("\\")[2].casefold() for file in payload.files}
     for text in files:
         try:
-            read = read_value(text)
+            read = parse_value(text)
         except InvalidText:
             continue
         listed = read.get("providers") if isinstance(read, Mapping) else None
-        providers = [_windows(one) for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
-        known = [one for one in providers if str(one.get("name")).casefold() in programs]
+        providers = (
+            [_to_windows_provider(item) for item in listed if isinstance(item, Mapping)] if isinstance(listed, list) else []
+        )
+        known = [provider for provider in providers if str(provider.get("name")).casefold() in programs]
         if known and isinstance(read, Mapping):
             # JSON is YAML, and has no anchors
             return json.dumps({**read, "providers": known}, indent=1) + "\n"
     return None
 
 
-def provider_files(machine_config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The texts of the files below the providers' directory (Ignition's specification 3, `storage.files`)."""
-    listed = _at(machine_config, "spec", "config", "storage", "files")
+def list_provider_files(machine_config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the texts of the files below the providers' directory (Ignition's specification 3, `storage.files`)."""
+    listed = get_at(machine_config, "spec", "config", "storage", "files")
     files = listed if isinstance(listed, list) else []
-    below = (_at(file, "contents") for file in files if str(_at(file, "path")).startswith(_DIRECTORY))
-    return tuple(text for contents in below if (text := _text(contents)) is not None)
+    below = (get_at(file, "contents") for file in files if str(get_at(file, "path")).startswith(_DIRECTORY))
+    return tuple(text for contents in below if (text := _decode_data_url(contents)) is not None)
 
 
-def _windows(provider: Mapping[str, Any]) -> dict[str, Any]:
+def _to_windows_provider(provider: Mapping[str, Any]) -> dict[str, Any]:
     name = str(provider.get("name", ""))
     return {**provider, "name": name if name.endswith(".exe") else f"{name}.exe"}
 
 
-def _text(contents: Any) -> str | None:
-    """What a `data:` URL holds (RFC 2397), unpacked."""
-    head, comma, data = str(_at(contents, "source") or "").partition(",")
+def _decode_data_url(contents: Any) -> str | None:
+    """Return the unpacked content of a `data:` URL (RFC 2397)."""
+    head, comma, data = str(get_at(contents, "source") or "").partition(",")
     if not comma or not head.startswith("data:"):
         return None
     try:
         raw = base64.b64decode(unquote_to_bytes(data)) if head.endswith(";base64") else unquote_to_bytes(data)
-        if _at(contents, "compression") == "gzip":
+        if get_at(contents, "compression") == "gzip":
             raw = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(raw, _LIMIT)
         return raw[:_LIMIT].decode()
     except (ValueError, binascii.Error, zlib.error):
         return None
-
-
-def _at(value: Any, *path: str) -> Any:
-    for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value

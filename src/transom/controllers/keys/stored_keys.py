@@ -1,4 +1,4 @@
-"""SSH keys that open hosts, or may, kept until no host needs them: a changed Secret then locks nobody out.
+"""SSH keys that open hosts, or may, kept until no host needs them, so that a changed Secret locks no host.
 
 For each Secret with a key there is one of Transom's own. Its `private-key.pem` is the key that was last seen to open a host.
 `private-key.previous.pem` is the one before, as long as a host is opened by it. A key that a host is about to be moved to
@@ -16,13 +16,13 @@ import structlog
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
 from transom.hosts.errors import KeyUnusable
-from transom.hosts.ssh import public_hash
-from transom.kube import Conflict, NotFound
-from transom.kube.objects import Whole
+from transom.hosts.ssh.ssh_client import compute_public_hash
+from transom.kube.errors import Conflict, NotFound
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import SECRETS
 from transom.proxy.secret import Secret
-from transom.sources.core_objects import decoded_text
-from transom.windows.nodes import KEY, PREVIOUS
+from transom.sources.core_objects import decode_string
+from transom.windows.nodes.windows_instance import KEY, PREVIOUS
 
 _log: Final = structlog.get_logger("transom.keys")
 OF: Final = "transom.dev/key-secret"
@@ -30,8 +30,8 @@ OF: Final = "transom.dev/key-secret"
 _PREFIX: Final = "transom-kept-keys."
 
 
-def name_of(key_secret: str) -> str:
-    """The Secret of ours for a Secret with a key."""
+def build_secret_name(key_secret: str) -> str:
+    """Return the name of Transom's Secret for a Secret with a key."""
     name = _PREFIX + key_secret
     return name if len(name) <= 253 else _PREFIX + hashlib.sha256(key_secret.encode()).hexdigest()
 
@@ -41,56 +41,62 @@ class KeptKeys:
 
     def __init__(self, informers: Informers) -> None:
         self._informers = informers
-        self._written: dict[str, tuple[str | None, Whole]] = {}
+        self._written: dict[str, tuple[str | None, UnstructuredObject]] = {}
         self._writing = asyncio.Lock()
         self._unrecorded: set[str] = set()
         """Public hashes that this process keeps, and that no status was seen to name yet."""
 
-    def of(self, key_secret: str) -> tuple[Secret, ...]:
-        """The kept keys, the newest first."""
-        cached = self._read(name_of(key_secret))
-        return tuple(_keys(cached.value)) if cached is not None else ()
+    def list_keys(self, key_secret: str) -> tuple[Secret, ...]:
+        """Return the kept keys, the newest first."""
+        cached = self._read(build_secret_name(key_secret))
+        return tuple(_iter_keys(cached.value)) if cached is not None else ()
 
     def find(self, key_secret: str, digest: str) -> Secret | None:
-        """The kept key of this public hash: of that Secret, else of whichever it was."""
-        of_secret = next((key for key in self.of(key_secret) if public_hash(key) == digest), None)
-        return of_secret or next((key for name in self.secrets() for key in self.of(name) if public_hash(key) == digest), None)
+        """Return the kept key of this public hash: of that Secret, else of any other."""
+        of_secret = next((key for key in self.list_keys(key_secret) if compute_public_hash(key) == digest), None)
+        return of_secret or next(
+            (key for name in self.list_secrets() for key in self.list_keys(name) if compute_public_hash(key) == digest), None
+        )
 
-    def secrets(self) -> list[str]:
-        """The Secrets of which keys are kept."""
-        cached = {one.metadata.name: one for one in self._informers.secrets.snapshot() if one.metadata.name.startswith(_PREFIX)}
+    def list_secrets(self) -> list[str]:
+        """Return the Secrets whose keys are kept."""
+        cached = {
+            item.metadata.name: item
+            for item in self._informers.secrets.take_snapshot()
+            if item.metadata.name.startswith(_PREFIX)
+        }
         cached |= {name: written for name, (_, written) in self._written.items()}
-        return sorted({of for one in cached.values() if (of := (one.metadata.annotations or {}).get(OF))})
+        return sorted({of for item in cached.values() if (of := (item.metadata.annotations or {}).get(OF))})
 
     async def keep(self, key_secret: str, key: Secret, leadership: Leadership, *, seen: bool = True) -> None:
         """Keep a key that was just `seen` to open a host, or that one is about to be moved to. Raises ApiError."""
-        digest = public_hash(key)
+        digest = compute_public_hash(key)
         self._unrecorded.add(digest)
         async with self._writing:
-            kept = self.of(key_secret)
-            if digest in map(public_hash, kept[:1] if seen else kept):
+            kept = self.list_keys(key_secret)
+            if digest in map(compute_public_hash, kept[:1] if seen else kept):
                 return
-            others = tuple(one for one in kept if public_hash(one) != digest)
+            others = tuple(item for item in kept if compute_public_hash(item) != digest)
             await self._write(key_secret, (key, *others) if seen else (*others, key), leadership)
         _log.info("key kept", secret=key_secret, public=digest[:16])
 
     async def let_go(self, key_secret: str, needed: Callable[[str], bool], leadership: Leadership) -> bool:
         """Keep of the keys only those whose public hash is needed, or may be in a moment; whether any went. Raises ApiError."""
         async with self._writing:
-            kept = self.of(key_secret)
-            left = tuple(key for key in kept if (digest := public_hash(key)) in self._unrecorded or needed(digest))
+            kept = self.list_keys(key_secret)
+            left = tuple(key for key in kept if (digest := compute_public_hash(key)) in self._unrecorded or needed(digest))
             if left == kept:
                 return False
             await self._write(key_secret, left, leadership)
-        _log.info("keys let go", secret=key_secret, left=len(left))
+        _log.info("old keys deleted", secret=key_secret, left=len(left))
         return True
 
-    def recorded(self, digests: Set[str]) -> None:
-        """Statuses name these: whether they are needed can be told of these from now on."""
+    def note_recorded(self, digests: Set[str]) -> None:
+        """Record the keys that statuses name: from now on, these show whether a key is needed."""
         self._unrecorded -= digests
 
-    def _read(self, name: str) -> Whole | None:
-        cached = self._informers.secrets.snapshot().named(name, self._informers.namespace)
+    def _read(self, name: str) -> UnstructuredObject | None:
+        cached = self._informers.secrets.take_snapshot().find_named(name, self._informers.namespace)
         based, written = self._written.get(name, (None, None))
         if written is not None and based == (cached.metadata.resource_version if cached is not None else None):
             return written
@@ -98,38 +104,39 @@ class KeptKeys:
         return cached
 
     async def _write(self, key_secret: str, keys: tuple[Secret, ...], leadership: Leadership) -> None:
-        name, namespace = name_of(key_secret), self._informers.namespace
-        there = self._informers.secrets.snapshot().named(name, namespace)
+        name, namespace = build_secret_name(key_secret), self._informers.namespace
+        cached_secret = self._informers.secrets.take_snapshot().find_named(name, namespace)
         cached = self._read(name)
         self._written.pop(name, None)
         if not keys:
             if cached is not None:
-                await _deleted(cached, leadership)
+                await _delete_secret(cached, leadership)
             return
         data: dict[str, str | None] = {
-            field: base64.b64encode(key.reveal().encode()).decode() for field, key in zip(_fields(), keys, strict=False)
+            field: base64.b64encode(key.reveal().encode()).decode()
+            for field, key in zip(_iter_field_names(), keys, strict=False)
         }
         if cached is None:
             metadata = {"name": name, "namespace": namespace, "annotations": {OF: key_secret}}
             value = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "transom.dev/kept-keys", "data": data}
             answer = await leadership.client.create(SECRETS, value, namespace)
         else:
-            gone = dict.fromkeys(set(cached.value.get("data") or {}) - set(data))
+            removed_fields = dict.fromkeys(set(cached.value.get("data") or {}) - set(data))
             # what somebody else has written meanwhile is not overwritten
-            change = {"metadata": {"resourceVersion": cached.metadata.resource_version}, "data": data | gone}
+            change = {"metadata": {"resourceVersion": cached.metadata.resource_version}, "data": data | removed_fields}
             answer = await leadership.client.patch(SECRETS, change, name, namespace)
-        self._written[name] = (there.metadata.resource_version if there is not None else None, answer)
+        self._written[name] = (cached_secret.metadata.resource_version if cached_secret is not None else None, answer)
 
 
-async def _deleted(cached: Whole, leadership: Leadership) -> None:
+async def _delete_secret(cached: UnstructuredObject, leadership: Leadership) -> None:
     try:
         await leadership.client.delete(SECRETS, cached.metadata.name, cached.metadata.namespace, cached.metadata.uid)
     except (NotFound, Conflict):
         return
 
 
-def _fields() -> Iterator[str]:
-    """The names under which keys are kept, the newest first."""
+def _iter_field_names() -> Iterator[str]:
+    """Iterate over the names under which keys are kept, the newest first."""
     yield KEY
     yield PREVIOUS
     number = 2
@@ -138,19 +145,19 @@ def _fields() -> Iterator[str]:
         number += 1
 
 
-def _keys(value: Mapping[str, Any]) -> Iterator[Secret]:
+def _iter_keys(value: Mapping[str, Any]) -> Iterator[Secret]:
     data = value.get("data") or {}
-    for field in _fields():
+    for field in _iter_field_names():
         if field not in data:
             return
-        text = decoded_text(data[field])
-        if text is not None and _usable(key := Secret(text)):
+        text = decode_string(data[field])
+        if text is not None and _is_usable(key := Secret(text)):
             yield key
 
 
-def _usable(key: Secret) -> bool:
+def _is_usable(key: Secret) -> bool:
     try:
-        public_hash(key)
+        compute_public_hash(key)
     except KeyUnusable:
         return False
     return True

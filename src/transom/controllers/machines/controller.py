@@ -1,4 +1,4 @@
-"""The machines of workload clusters: entries in their templates, and a rollout where one is asked for.
+"""The machines of workload clusters: entries in their templates, and a rollout if one is requested.
 
 A key is a Cluster: its templates are examined and, where they let us, edited. One more key, without a name, looks at all
 clusters together: how many machines are older than their settings, and which cluster's turn it is.
@@ -11,34 +11,37 @@ from typing import Any, Final
 
 import structlog
 
-from transom.capi.identity import InvalidIdentity, identity_of, systemd_name
-from transom.capi.windows_proxy import secret_name as windows_name
-from transom.controllers.machines import (
+from transom.capi.bootstrap.machine_kinds import MachineKinds, needs_entries
+from transom.capi.bootstrap.windows_proxy import build_secret_name as windows_name
+from transom.capi.values.cluster_identity import InvalidIdentity, build_systemd_name, build_systemd_names, get_identity
+from transom.common.timestamps import format_timestamp
+from transom.controllers.machines import rollout as machine_rollout
+from transom.controllers.machines import status as machines_status
+from transom.controllers.machines.machine_objects import (
     CONTROL_PLANES,
     DEPLOYMENTS,
     ROLLOUT_MANAGER,
     CachedControlPlane,
     CachedDeployment,
+    CachedPool,
     CachedPoolConfig,
     CachedTemplate,
     Written,
     WrittenMeta,
 )
-from transom.controllers.machines import rollout as machine_rollout
-from transom.controllers.machines import status as machines_status
 from transom.controllers.machines.pools import MachinePools
 from transom.controllers.machines.rollout import Group, MachinesStanding, RolloutStep
 from transom.controllers.machines.status import ClusterMachines
-from transom.controllers.machines.template_edits import ExaminedTemplates, Held, TemplateEditor, keeper_of
-from transom.controllers.machines.templates import MachineTemplates
+from transom.controllers.machines.template_edits import ExaminedTemplates, Held, TemplateEditor, find_deployment_manager
+from transom.controllers.machines.templates import ClusterApiStores
 from transom.controllers.runtime.cached import CachedCluster
-from transom.controllers.runtime.conditions import ConditionAggregator, timestamp
+from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
-from transom.kube import NotFound, StatusError
 from transom.kube.client import FIELD_MANAGER
+from transom.kube.errors import NotFound, StatusError
 from transom.kube.objects import Projected
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import Resource
@@ -71,7 +74,7 @@ class MachinesController:
         self._informers, self._settings, self._reports, self._now = informers, settings, reports, now
         self._clusters = self._informers.clusters
         self._config_maps = self._informers.watch(CONFIG_MAPS, labels=SELECTOR)
-        self.templates = MachineTemplates(self._informers)
+        self.templates = ClusterApiStores(self._informers)
         self._pools = MachinePools(self._informers, self.templates)
         self._editor = TemplateEditor(self._informers)
         self._found: dict[ObjectKey, ClusterMachines] = {}
@@ -79,27 +82,27 @@ class MachinesController:
         """Clusters whose rollout the server refused: until when they are passed over, and why."""
         self.queue: KeyQueue[ObjectKey] = KeyQueue()
 
-    def begin(self) -> None:
+    def subscribe(self) -> None:
         """Follow the stores, which have been filled."""
         self.templates.subscribe(self.queue.add)
-        self._clusters.subscribe(self._cluster_changed)
-        self._config_maps.subscribe(self._objects_written)
-        self._settings.subscribe(self._settings_changed)
+        self._clusters.subscribe(self._on_cluster_change)
+        self._config_maps.subscribe(self._on_objects_write)
+        self._settings.subscribe(self._on_settings_change)
         self._settings.on_update(self._look_soon)
         for store in (self.templates.templates, self.templates.control_planes):
-            store.subscribe(self._gone)
+            store.subscribe(self._on_delete)
 
     # --- which object concerns which key
 
-    def _cluster_changed(self, name: ObjectKey, before: CachedCluster | None, after: CachedCluster | None) -> None:
+    def _on_cluster_change(self, name: ObjectKey, before: CachedCluster | None, after: CachedCluster | None) -> None:
         if (
             before is None
             or after is None
-            or (before.paused, before.asks, before.value) != (after.paused, after.asks, after.value)
+            or (before.paused, before.requests_entries, before.value) != (after.paused, after.requests_entries, after.value)
         ):
             self.queue.add(name)
 
-    def _objects_written(self, _: ObjectKey, before: OwnedConfigMap | None, after: OwnedConfigMap | None) -> None:
+    def _on_objects_write(self, _: ObjectKey, before: OwnedConfigMap | None, after: OwnedConfigMap | None) -> None:
         # the fleet controller writes the ConfigMap after the Secrets that machines boot with
         if (cached := after or before) is None:
             return
@@ -107,12 +110,12 @@ class MachinesController:
             if owner.kind == "Cluster":
                 self.queue.add(ObjectKey(cached.metadata.namespace, owner.name))
 
-    def _settings_changed(self, clusters: frozenset[Cluster]) -> None:
+    def _on_settings_change(self, clusters: frozenset[Cluster]) -> None:
         for cluster in clusters:
             if cluster is not None:
                 self.queue.add(ObjectKey(*cluster))
 
-    def _gone(self, _: ObjectKey, before: Any, after: Any) -> None:
+    def _on_delete(self, _: ObjectKey, before: Any, after: Any) -> None:
         if after is None and before is not None:
             self._editor.forget(before.metadata.uid)
 
@@ -124,10 +127,10 @@ class MachinesController:
     async def reconcile(self, key: ObjectKey, leadership: Leadership) -> Result:
         """Examine and edit the templates of one cluster, or look at all clusters. Raises ApiError."""
         if key == _ALL:
-            return await self._look(leadership)
-        cluster = self._clusters.snapshot().get(key)
+            return await self._update_status(leadership)
+        cluster = self._clusters.take_snapshot().get(key)
         namespace = key.namespace or ""
-        egress = self._settings.of_cluster((namespace, key.name))
+        egress = self._settings.for_cluster((namespace, key.name))
         if cluster is None or cluster.deleting:
             self._note(key, None)
             return Result()
@@ -135,72 +138,79 @@ class MachinesController:
             # no valid settings since the start: what is there stays
             return Result()
         try:
-            identity = identity_of(key.name, cluster.metadata.labels or {})
+            identity = get_identity(key.name, cluster.metadata.labels or {})
         except InvalidIdentity:
             self._note(key, None)
             return Result()
-        configs = await self._pools.configs_of(leadership.client, namespace, key.name, _secret_names(identity))
-        examined = self._examined(cluster, configs, egress, identity)
-        affected = any(one.affected for one in examined)
-        secrets = await self._secrets(leadership, namespace, identity) if affected else []
-        self._editor.remember(next(filter(None, (_noted(one) for one in secrets)), None))
-        examined = self._examined(cluster, configs, egress, identity)
+        configs = await self._pools.list_configs(leadership.client, namespace, key.name, _list_possible_secrets(identity))
+        examined = self._examine_templates(cluster, configs, egress, identity)
+        affected = any(item.affected for item in examined)
+        secrets = await self._read_secrets(leadership, namespace, _list_secret_names(identity, egress)) if affected else []
+        self._editor.remember(next(filter(None, (_get_recorded_edits(secret) for secret in secrets)), None))
+        examined = self._examine_templates(cluster, configs, egress, identity)
         retry, refused = False, []
-        for one in examined if not cluster.paused else ():
-            if not one.to_edit or not self._may_edit(one, key.name):
+        for entry in examined if not cluster.paused else ():
+            if not entry.to_edit or not self._can_edit(entry, key.name):
                 continue
             try:
-                retry |= not await self._editor.patch(leadership.client, one)
+                retry |= not await self._editor.patch(leadership.client, entry)
             except StatusError as error:
                 # by a webhook, say: the other templates of the cluster have their turn all the same
-                _log.warning("refused", object=one.name, error=str(error))
-                refused.append(f"{one.name}: {error}")
-        await self._keep_note(leadership, secrets, examined)
-        changed = _latest(*(one.time for secret in secrets for one in secret.metadata.managed_fields or () if _applied(one)))
-        self._note(key, self._machines(cluster, egress, identity, examined, changed, tuple(refused)))
+                _log.warning("refused", object=entry.name, error=str(error))
+                refused.append(f"{entry.name}: {error}")
+        await self._record_edits(leadership, secrets, examined)
+        changed = _find_latest(
+            *(
+                managed_field.time
+                for secret in secrets
+                for managed_field in secret.metadata.managed_fields or ()
+                if _is_applied(managed_field)
+            )
+        )
+        self._note(key, self._build_cluster_machines(cluster, egress, identity, examined, changed, tuple(refused)))
         return Result(failed=retry or bool(refused))
 
-    def _examined(
+    def _examine_templates(
         self, cluster: CachedCluster, configs: list[CachedPoolConfig], egress: Egress, identity: str
     ) -> list[ExaminedTemplates]:
         place = cluster.metadata.namespace or "", cluster.metadata.name
-        cached: list[Held] = [*self.templates.control_planes_of(*place), *self.templates.templates_of(*place), *configs]
-        return [self._editor.examine(one, egress, identity, asked=cluster.asks) for one in cached]
+        cached: list[Held] = [*self.templates.list_control_planes(*place), *self.templates.list_templates(*place), *configs]
+        return [self._editor.examine(item, egress, identity, is_requested=cluster.requests_entries) for item in cached]
 
-    def _may_edit(self, examined: ExaminedTemplates, cluster: str) -> bool:
-        """Whether an edit changes what new machines boot with, and nothing else."""
-        if examined.kept is not None or self._shared(examined):
+    def _can_edit(self, examined: ExaminedTemplates, cluster: str) -> bool:
+        """Return True if an edit only changes what new machines boot with."""
+        if examined.kept is not None or self._is_shared(examined):
             return False
         if isinstance(examined.cached, CachedPoolConfig):
-            return self._pools.may_edit(examined.cached, cluster)
+            return self._pools.can_edit(examined.cached, cluster)
         # an edit of a control plane that stands is a rollout: its turn comes in `_look`
         return not (isinstance(examined.cached, CachedControlPlane) and examined.cached.initialized)
 
-    def _shared(self, examined: ExaminedTemplates) -> bool:
+    def _is_shared(self, examined: ExaminedTemplates) -> bool:
         cached = examined.cached
-        return isinstance(cached, CachedTemplate) and len(self.templates.clusters_of(cached)) > 1
+        return isinstance(cached, CachedTemplate) and len(self.templates.list_clusters(cached)) > 1
 
-    async def _secrets(self, leadership: Leadership, namespace: str, identity: str) -> list[_WrittenObject]:
-        """The Secrets that machines boot with, as far as they are there."""
-        found = []
-        for name in _secret_names(identity):
+    async def _read_secrets(self, leadership: Leadership, namespace: str, names: tuple[str, ...]) -> list[_WrittenObject]:
+        """Return the existing Secrets that machines boot with."""
+        secrets = []
+        for name in names:
             with contextlib.suppress(NotFound):
-                found.append(await leadership.client.get(_SECRETS, name, namespace))
-        return found
+                secrets.append(await leadership.client.get(_SECRETS, name, namespace))
+        return secrets
 
-    async def _keep_note(
+    async def _record_edits(
         self, leadership: Leadership, secrets: list[_WrittenObject], examined: list[ExaminedTemplates]
     ) -> None:
-        """What was edited is noted on the first of the Secrets: what is taken back is not put there after a restart either."""
-        note = self._editor.note(examined)
-        if not secrets or note is None or note == _noted(secrets[0]):
+        """Record edits on the first of the Secrets, so that an edit that a person reverted is not repeated after a restart."""
+        note = self._editor.format_record(examined)
+        if not secrets or note is None or note == _get_recorded_edits(secrets[0]):
             return
         meta = secrets[0].metadata
         with contextlib.suppress(NotFound):
             value = {"metadata": {"annotations": {EDITED: note}}}
             await leadership.client.patch(_SECRETS, value, meta.name, meta.namespace)
 
-    def _machines(
+    def _build_cluster_machines(
         self,
         cluster: CachedCluster,
         egress: Egress,
@@ -216,41 +226,56 @@ class MachinesController:
             cluster.paused,
             cluster.from_class,
             tuple(examined),
-            tuple(one.name for one in examined if one.to_edit and self._shared(one)),
+            tuple(item.name for item in examined if item.to_edit and self._is_shared(item)),
             changed,
             (namespace, name),
             refused,
-            self._uncovered(egress, namespace, name),
+            self._list_unsupported(cluster, egress),
+            self._list_uncovered(egress, namespace, name),
         )
 
-    def _uncovered(self, egress: Egress, namespace: str, name: str) -> tuple[str, ...]:
+    def _list_unsupported(self, cluster: CachedCluster, egress: Egress) -> tuple[str, ...]:
+        if not needs_entries(egress):
+            return ()
+        namespace, name = cluster.metadata.namespace or "", cluster.metadata.name
+        reference = cluster.spec.control_plane_ref if cluster.spec is not None else None
+        workers: list[CachedDeployment | CachedPool] = [*self.templates.list_deployments(namespace, name)]
+        workers += self.templates.list_pools(namespace, name)
+        kinds = tuple(dict.fromkeys(kind for worker in workers if (kind := worker.kind)))
+        return MachineKinds(reference.kind if reference else None, kinds).unsupported
+
+    def _list_uncovered(self, egress: Egress, namespace: str, name: str) -> tuple[str, ...]:
         if not egress.no_proxy:
             return ()
-        machines = self.templates.machines_of(namespace, name)
-        return no_proxy.uncovered(egress.no_proxy, (address for one in machines for address in one.reached_at))
+        machines = self.templates.list_machines(namespace, name)
+        return no_proxy.list_uncovered(egress.no_proxy, (address for machine in machines for address in machine.reached_at))
 
-    def _note(self, key: ObjectKey, found: ClusterMachines | None) -> None:
-        if found is None:
+    def _note(self, key: ObjectKey, machines: ClusterMachines | None) -> None:
+        if machines is None:
             self._found.pop(key, None)
         else:
-            self._found[key] = found
+            self._found[key] = machines
         self._look_soon()
 
     # --- all clusters
 
-    async def _look(self, leadership: Leadership) -> Result:
+    async def _update_status(self, leadership: Leadership) -> Result:
         """Say how many machines are old, and roll whose turn it is. Raises ApiError."""
         if self._settings.newest is None:
             return Result()
         now = self._now()
         standings = {
-            key: standing for key, found in self._found.items() if (standing := self._standing(found)).groups or found.affected
+            key: standing
+            for key, item in self._found.items()
+            if (standing := self._build_standing(item)).groups or item.affected
         }
         self._refused = {cluster: cached for cluster, cached in self._refused.items() if now < cached[0]}
-        decision = machine_rollout.decide((one for one in standings.values() if one.cluster not in self._refused), now)
+        decision = machine_rollout.decide(
+            (standing for standing in standings.values() if standing.cluster not in self._refused), now
+        )
         for step in decision.steps:
             try:
-                await self._roll(step, leadership)
+                await self._roll_group(step, leadership)
             except StatusError as error:
                 # others have their turn until it is tried again
                 _log.warning("refused", cluster="/".join(step.cluster), name=step.group.name, error=str(error))
@@ -258,83 +283,89 @@ class MachinesController:
                 self._refused[step.cluster] = (now + timedelta(seconds=REFUSED_CHECK), message)
                 self._look_soon()
         refused = {cluster: message for cluster, (_, message) in self._refused.items()}
-        said = machines_status.conditions(self._informers.objects(), self._found, standings, decision, refused)
-        self._reports.put("machines", said)
-        again = machine_rollout.next_look(standings.values(), now)
+        conditions = machines_status.build_conditions(self._informers.get_objects(), self._found, standings, decision, refused)
+        self._reports.put("machines", conditions)
+        again = machine_rollout.compute_next_check(standings.values(), now)
         return Result(again=min(again or REFUSED_CHECK, REFUSED_CHECK) if refused else again)
 
-    def _standing(self, found: ClusterMachines) -> MachinesStanding:
+    def _build_standing(self, machines: ClusterMachines) -> MachinesStanding:
         groups = []
-        namespace, name = found.cluster
-        by_name = {one.cached.metadata.name: one for one in found.examined if isinstance(one.cached, CachedTemplate)}
-        for one in found.examined:
-            if isinstance(one.cached, CachedControlPlane) and one.affected:
-                groups.append(self._control_plane_group(one, found))
-        for deployment in self.templates.deployments_of(namespace, name):
+        namespace, name = machines.cluster
+        by_name = {item.cached.metadata.name: item for item in machines.examined if isinstance(item.cached, CachedTemplate)}
+        for entry in machines.examined:
+            if isinstance(entry.cached, CachedControlPlane) and entry.affected:
+                groups.append(self._build_control_plane_group(entry.cached, entry, machines))
+        for deployment in self.templates.list_deployments(namespace, name):
             template = by_name.get(deployment.template or "")
             if template is not None and template.affected:
-                groups.append(self._deployment_group(deployment, template, found))
-        pools = (self._pools.group(one, found.cluster, found.changed) for one in found.examined if one.affected)
-        groups += [one for one in pools if one is not None]
-        return MachinesStanding(found.cluster, tuple(groups), found.egress.rollout == "Automatic", found.paused)
+                groups.append(self._build_deployment_group(deployment, template, machines))
+        pools = (
+            self._pools.build_group(item, machines.cluster, machines.changed) for item in machines.examined if item.affected
+        )
+        groups += [pool for pool in pools if pool is not None]
+        return MachinesStanding(machines.cluster, tuple(groups), machines.egress.rollout == "Automatic", machines.paused)
 
-    def _control_plane_group(self, examined: ExaminedTemplates, found: ClusterMachines) -> Group:
-        cached = examined.cached
-        assert isinstance(cached, CachedControlPlane)  # asked before
-        machines = [one for one in self.templates.machines_of(*found.cluster) if one.labels.control_plane is not None]
+    def _build_control_plane_group(
+        self, cached: CachedControlPlane, examined: ExaminedTemplates, cluster_machines: ClusterMachines
+    ) -> Group:
+        machines = [
+            item for item in self.templates.list_machines(*cluster_machines.cluster) if item.labels.control_plane is not None
+        ]
         edited = cached.metadata.edited
         missing = bool(examined.edit.operations) and cached.initialized
-        return _group(
+        return _build_group(
             "KubeadmControlPlane",
             cached,
-            [one.metadata.creation_timestamp or "" for one in machines],
-            _latest(found.changed, edited),
+            [machine.metadata.creation_timestamp or "" for machine in machines],
+            _find_latest(cluster_machines.changed, edited),
             to_edit=missing and not examined.taken_back,
             all_old=missing,
             kept=examined.kept,
         )
 
-    def _deployment_group(self, cached: CachedDeployment, template: ExaminedTemplates, found: ClusterMachines) -> Group:
+    def _build_deployment_group(
+        self, cached: CachedDeployment, template: ExaminedTemplates, cluster_machines: ClusterMachines
+    ) -> Group:
         name = cached.metadata.name
-        machines = [one for one in self.templates.machines_of(*found.cluster) if one.labels.deployment == name]
+        machines = [item for item in self.templates.list_machines(*cluster_machines.cluster) if item.labels.deployment == name]
         missing = bool(template.edit.operations)
-        return _group(
+        return _build_group(
             "MachineDeployment",
             cached,
-            [one.metadata.creation_timestamp or "" for one in machines],
-            _latest(found.changed, template.cached.metadata.edited),
+            [machine.metadata.creation_timestamp or "" for machine in machines],
+            _find_latest(cluster_machines.changed, template.cached.metadata.edited),
             to_edit=False,
             all_old=missing,
             # without the entries new machines would be no better
-            kept=keeper_of(cached)
+            kept=find_deployment_manager(cached)
             or ("OnDelete" if cached.on_delete else template.kept or "its template" if missing else None),
         )
 
-    def _edited_for(self, examined: ExaminedTemplates, step: RolloutStep) -> bool:
-        """Whether an edit of it is the rollout of that group."""
+    def _is_edit_of_step(self, examined: ExaminedTemplates, step: RolloutStep) -> bool:
+        """Return True if an edit of the templates rolls out that group."""
         cached = examined.cached
         if isinstance(cached, CachedPoolConfig):
-            pool = self._pools.pool_of(cached, step.cluster[1])
+            pool = self._pools.find_pool(cached, step.cluster[1])
             return step.group.of_pool and pool is not None and pool.metadata.name == step.group.name
         return isinstance(cached, CachedControlPlane) and not step.group.of_pool and cached.metadata.name == step.group.name
 
-    async def _roll(self, step: RolloutStep, leadership: Leadership) -> None:
-        """Ask for the rollout of one group: by its template where that is to be edited, else the Cluster API way."""
+    async def _roll_group(self, step: RolloutStep, leadership: Leadership) -> None:
+        """Start the rollout of one group: by an edit of its template if there is one to make, else as Cluster API does."""
         namespace, name = step.cluster
-        found = self._found.get(ObjectKey(*step.cluster))
+        machines = self._found.get(ObjectKey(*step.cluster))
         if step.group.to_edit:
-            for one in found.examined if found else ():
-                if one.to_edit and self._edited_for(one, step):
-                    await self._editor.patch(leadership.client, one)
+            for item in machines.examined if machines else ():
+                if item.to_edit and self._is_edit_of_step(item, step):
+                    await self._editor.patch(leadership.client, item)
                     self.queue.add(ObjectKey(*step.cluster))
             return
-        resource: Resource[Any] | None = self._informers.served(
+        resource: Resource[Any] | None = self._informers.get_served(
             CONTROL_PLANES if step.group.kind == CONTROL_PLANES.kind else DEPLOYMENTS
         )
         if resource is None:
             return
         # machines made since then boot with the change already, whatever our clock says
-        after = step.group.changed or timestamp(self._now().astimezone(UTC))
+        after = step.group.changed or format_timestamp(self._now().astimezone(UTC))
         spec = {"rolloutAfter": after} if resource.version == "v1beta1" else {"rollout": {"after": after}}
         try:
             await leadership.client.patch(resource, {"spec": spec}, step.group.name, namespace, ROLLOUT_MANAGER)
@@ -343,7 +374,7 @@ class MachinesController:
         _log.info("rollout begun", cluster=f"{namespace}/{name}", kind=step.group.kind, name=step.group.name)
 
 
-def _group(
+def _build_group(
     kind: machine_rollout.Kind,
     cached: CachedControlPlane | CachedDeployment,
     born: list[str],
@@ -370,18 +401,23 @@ def _group(
     )
 
 
-def _secret_names(identity: str) -> tuple[str, str]:
-    """The Secrets that machines boot with."""
-    return systemd_name(identity), windows_name(identity)
+def _list_secret_names(identity: str, egress: Egress) -> tuple[str, ...]:
+    """Return the names of the Secrets that machines boot with."""
+    return build_systemd_name(identity, own=egress.own_drop_in), windows_name(identity)
 
 
-def _noted(secret: _WrittenObject) -> str | None:
+def _list_possible_secrets(identity: str) -> tuple[str, ...]:
+    """Return these Secrets under every name that they can have."""
+    return *build_systemd_names(identity), windows_name(identity)
+
+
+def _get_recorded_edits(secret: _WrittenObject) -> str | None:
     return (secret.metadata.annotations or {}).get(EDITED)
 
 
-def _applied(entry: Written) -> bool:
+def _is_applied(entry: Written) -> bool:
     return entry.manager == FIELD_MANAGER and entry.operation == "Apply"
 
 
-def _latest(*times: str | None) -> str | None:
+def _find_latest(*times: str | None) -> str | None:
     return max((time for time in times if time), default=None)

@@ -1,7 +1,7 @@
-"""Which machines are older than their settings, and which cluster is rolled next: one at a time, decided from what is there.
+"""Which machines are older than their settings, and which cluster is rolled next: one at a time, from observed state.
 
 Nothing is remembered between two looks: a rollout that was begun is known by `rollout.after` of the objects. It is the time of
-the change: only machines that are older are replaced, and the next leader goes on with it. Pure. Times are RFC 3339 as the
+the change: only machines that are older are replaced, and the next leader continues it. Pure. Times are RFC 3339 as the
 server writes them.
 """
 
@@ -75,7 +75,7 @@ class MachinesStanding(msgspec.Struct, frozen=True):
     @property
     def rolled(self) -> tuple[Group, ...]:
         """The groups that may be rolled from here, the control plane first."""
-        return tuple(sorted((group for group in self.groups if group.kept is None), key=lambda one: (one.kind, one.name)))
+        return tuple(sorted((group for group in self.groups if group.kept is None), key=lambda group: (group.kind, group.name)))
 
     @property
     def outdated(self) -> int:
@@ -120,29 +120,33 @@ class MachinesDecision(msgspec.Struct, frozen=True):
 
 
 def decide(standings: Iterable[MachinesStanding], now: datetime) -> MachinesDecision:
-    """The next steps. A cluster that was begun is brought to its end before another one is begun."""
-    ordered = sorted(standings, key=lambda one: one.cluster)
-    running = [one for one in ordered if one.in_progress]
+    """Return the next steps. A cluster that was started is finished before the next one starts."""
+    ordered = sorted(standings, key=lambda standing: standing.cluster)
+    running = [item for item in ordered if item.in_progress]
     if running:
-        left = any(one.waiting or any(group.pending for group in one.rolled) for one in ordered if one.automatic)
-        stuck = [f"{'/'.join(one.cluster)}: {_stuck_group(one)}" for one in running if _stuck(one, now)]
-        return MachinesDecision(() if stuck else _steps(running[0]), running[0].cluster, "; ".join(stuck) if left else "")
-    waiting = [one for one in ordered if one.waiting]
-    skipped = tuple(one.cluster for one in waiting if not one.healthy)
-    for one in waiting:
-        if one.healthy:
-            return MachinesDecision(_steps(one), one.cluster, skipped=skipped)
+        left = any(item.waiting or any(group.pending for group in item.rolled) for item in ordered if item.automatic)
+        stuck = [f"{'/'.join(item.cluster)}: {_describe_stuck_group(item)}" for item in running if _is_stuck(item, now)]
+        return MachinesDecision(() if stuck else _list_steps(running[0]), running[0].cluster, "; ".join(stuck) if left else "")
+    waiting = [item for item in ordered if item.waiting]
+    skipped = tuple(item.cluster for item in waiting if not item.healthy)
+    for entry in waiting:
+        if entry.healthy:
+            return MachinesDecision(_list_steps(entry), entry.cluster, skipped=skipped)
     return MachinesDecision(skipped=skipped)
 
 
-def next_look(standings: Iterable[MachinesStanding], now: datetime) -> float | None:
-    """Seconds until a running rollout would count as stuck; None where none runs."""
-    ends = [_last_progress(one) + timedelta(seconds=PATIENCE) for one in standings if one.in_progress and not _stuck(one, now)]
+def compute_next_check(standings: Iterable[MachinesStanding], now: datetime) -> float | None:
+    """Seconds until a running rollout would count as stuck; None if none runs."""
+    ends = [
+        _find_last_progress(standing) + timedelta(seconds=PATIENCE)
+        for standing in standings
+        if standing.in_progress and not _is_stuck(standing, now)
+    ]
     return max((min(ends) - now).total_seconds(), 1.0) if ends else None
 
 
-def _steps(standing: MachinesStanding) -> tuple[RolloutStep, ...]:
-    """The control plane alone as long as it is not done; then all MachineDeployments, then all MachinePools."""
+def _list_steps(standing: MachinesStanding) -> tuple[RolloutStep, ...]:
+    """Return the next steps of a cluster: the control plane first, then all MachineDeployments, then all MachinePools."""
     for kind in ("KubeadmControlPlane", "MachineDeployment", "MachinePool"):
         groups = [group for group in standing.rolled if group.kind == kind]
         if any(group.pending or (group.begun and not group.healthy) for group in groups):
@@ -150,28 +154,28 @@ def _steps(standing: MachinesStanding) -> tuple[RolloutStep, ...]:
     return ()
 
 
-def _stuck(standing: MachinesStanding, now: datetime) -> bool:
-    return now - _last_progress(standing) > timedelta(seconds=PATIENCE)
+def _is_stuck(standing: MachinesStanding, now: datetime) -> bool:
+    return now - _find_last_progress(standing) > timedelta(seconds=PATIENCE)
 
 
-def _last_progress(standing: MachinesStanding) -> datetime:
+def _find_last_progress(standing: MachinesStanding) -> datetime:
     times = [
         time for group in standing.rolled if group.begun for time in (group.asked or group.requested, group.newest) if time
     ]
     return datetime.fromisoformat(max(times))
 
 
-def _stuck_group(standing: MachinesStanding) -> str:
-    group = next(one for one in standing.rolled if one.begun and (one.pending or not one.healthy))
+def _describe_stuck_group(standing: MachinesStanding) -> str:
+    group = next(item for item in standing.rolled if item.begun and (item.pending or not item.healthy))
     return f"{group.kind} {group.name} has {group.ready} of {group.replicas} machines ready, {group.outdated} still old"
 
 
-def counted(standings: Sequence[MachinesStanding]) -> str:
-    """The counts in words."""
-    behind = [one for one in standings if one.outdated]
-    machines, clusters = sum(one.outdated for one in behind), len(behind)
-    return f"{machines:,} machine{_s(machines)} of {clusters:,} cluster{_s(clusters)}"
+def format_counts(standings: Sequence[MachinesStanding]) -> str:
+    """Return the counts in words."""
+    behind = [standing for standing in standings if standing.outdated]
+    machines, clusters = sum(item.outdated for item in behind), len(behind)
+    return f"{machines:,} machine{_format_plural(machines)} of {clusters:,} cluster{_format_plural(clusters)}"
 
 
-def _s(number: int) -> str:
+def _format_plural(number: int) -> str:
     return "" if number == 1 else "s"

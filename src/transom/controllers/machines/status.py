@@ -1,23 +1,24 @@
-"""What is said of the machines on an EgressProxy: one aggregated word on all clusters that it holds for. Pure."""
+"""The conditions of an EgressProxy about machines, aggregated over all selected clusters. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from transom.capi.commit import LINUX_CLASSES, WINDOWS_CLASSES, class_patch, entries_as_objects
-from transom.capi.identity import systemd_name
-from transom.capi.injection import CLUSTER_CLASS, on_windows
-from transom.capi.kubeadm import Entries, File
-from transom.capi.machine_files import linux_entries
-from transom.capi.objects import key_of
-from transom.controllers.machines import CachedControlPlane
-from transom.controllers.machines.rollout import MachinesDecision, MachinesStanding, counted
+from transom.capi.bootstrap.commit_entries import LINUX_CLASSES, WINDOWS_CLASSES, build_class_patch, convert_entries
+from transom.capi.bootstrap.injection import CLUSTER_CLASS, is_for_windows
+from transom.capi.bootstrap.kubeadm import Entries, File
+from transom.capi.bootstrap.machine_files import build_linux_entries
+from transom.capi.values.cluster_identity import build_systemd_name
+from transom.capi.values.cluster_objects import get_key
+from transom.common.counting import format_count, format_first
+from transom.controllers.machines.machine_objects import CachedControlPlane
+from transom.controllers.machines.rollout import MachinesDecision, MachinesStanding, format_counts
 from transom.controllers.machines.template_edits import ExaminedTemplates
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.kube.store import ObjectKey
 from transom.proxy import layers
-from transom.proxy.no_proxy import uncovered_text
+from transom.proxy.no_proxy import describe_uncovered
 from transom.proxy.objects import EgressProxy, SettingsObjects
 from transom.proxy.settings import Egress
 
@@ -40,46 +41,51 @@ class ClusterMachines(msgspec.Struct, frozen=True):
     changed: str | None
     cluster: tuple[str, str]
     refused: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    """Kinds of its control plane and bootstrap configurations for which Transom has no entries."""
     uncovered: tuple[str, ...] = ()
     """Addresses of its machines that its NO_PROXY does not cover."""
 
     @property
     def affected(self) -> bool:
         """Whether any of its machines boots with the settings, or should."""
-        return any(one.affected for one in self.examined)
+        return any(item.affected for item in self.examined)
 
     @property
     def conflicts(self) -> tuple[str, ...]:
-        """What cannot be edited since it is somebody else's."""
-        undone = [one for one in self.examined if one.taken_back and one.edit.operations]
-        foreign = [f"{one.name}: {path} is there already" for one in self.examined for path in one.edit.foreign]
-        taken = [f"{one.name}: the entries were taken out again" for one in undone]
+        """Entries that cannot be edited because they have another owner."""
+        undone = [item for item in self.examined if item.taken_back and item.edit.operations]
+        foreign = [f"{item.name}: {path} already exists" for item in self.examined for path in item.edit.foreign]
+        taken = [f"{item.name}: the entries were removed" for item in undone]
         return (*taken, *foreign, *(f"{name}: several clusters use it" for name in self.shared))
 
     @property
     def to_commit(self) -> tuple[ExaminedTemplates, ...]:
-        """What somebody else writes from a source of its own, and lacks our entries."""
-        return tuple(one for one in self.examined if one.kept is not None and one.edit.operations)
+        """Templates that another tool writes from its own source and that lack Transom's entries."""
+        return tuple(item for item in self.examined if item.kept is not None and item.edit.operations)
 
 
-def conditions(
+def build_conditions(
     objects: SettingsObjects,
-    found: Mapping[ObjectKey, ClusterMachines],
+    machines_by_cluster: Mapping[ObjectKey, ClusterMachines],
     standings: Mapping[ObjectKey, MachinesStanding],
     decision: MachinesDecision,
     refused: Mapping[tuple[str, str], str],
 ) -> dict[str, Conditions]:
-    """The conditions by name of the EgressProxy: MachinesOutdated, MachineNetworkMissing, Conflict, RolloutHalted."""
+    """Build the conditions of the EgressProxy about machines, by its name.
+
+    The types are MachinesOutdated, MachineNetworkMissing, MachinesNotSupported, Conflict and RolloutHalted.
+    """
     cached: dict[str, list[tuple[str, str]]] = {item.metadata.name: [] for item in objects.egress_proxies}
     for cluster in objects.clusters:
-        key = key_of(cluster)
-        if key in found:
-            for layer in layers.of_workload_cluster(objects, cluster).layers:
+        key = get_key(cluster)
+        if key in machines_by_cluster:
+            for layer in layers.merge_workload_layers(objects, cluster).layers:
                 if isinstance(layer.source, EgressProxy):
                     cached[layer.source.metadata.name].append(key)
     return {
-        name: _of_one(
-            [found[ObjectKey(*key)] for key in keys],
+        name: _build_conditions(
+            [machines_by_cluster[ObjectKey(*key)] for key in keys],
             [standings[ObjectKey(*key)] for key in keys if key in standings],
             decision,
             refused,
@@ -89,117 +95,136 @@ def conditions(
     }
 
 
-def _of_one(
-    found: Sequence[ClusterMachines],
+def _build_conditions(
+    cluster_machines: Sequence[ClusterMachines],
     standings: Sequence[MachinesStanding],
     decision: MachinesDecision,
     refused: Mapping[tuple[str, str], str],
 ) -> Conditions:
-    failed = [text for one in found for text in (*one.refused, *([refused[one.cluster]] if one.cluster in refused else ()))]
-    said: Conditions = {
-        "MachinesOutdated": _outdated(found, standings, decision, failed),
-        "MachineNetworkMissing": _network_missing(found),
+    failed = [
+        text
+        for item in cluster_machines
+        for text in (*item.refused, *([refused[item.cluster]] if item.cluster in refused else ()))
+    ]
+    conditions: Conditions = {
+        "MachinesOutdated": _build_outdated_condition(cluster_machines, standings, decision, failed),
+        "MachineNetworkMissing": _build_network_condition(cluster_machines),
+        "MachinesNotSupported": _build_support_condition(cluster_machines),
     }
-    conflicts = [conflict for one in found for conflict in one.conflicts]
+    conflicts = [conflict for item in cluster_machines for conflict in item.conflicts]
     if conflicts:
-        said["Conflict"] = Condition("True", "Conflict", f"{_list(conflicts)}; left alone")
-    if any(one.automatic for one in standings):
-        said["RolloutHalted"] = (
+        conditions["Conflict"] = Condition("True", "Conflict", f"{format_first(conflicts, _SHOWN)}; left alone")
+    if any(standing.automatic for standing in standings):
+        conditions["RolloutHalted"] = (
             Condition("True", "NotHealthy", f"{decision.halted}; no other cluster is begun until its machines are ready")
             if decision.halted
             else Condition("False", "NotHalted", "no rollout of a cluster's machines is stuck")
         )
-    return said
+    return conditions
 
 
-def _network_missing(found: Sequence[ClusterMachines]) -> Condition:
-    missing = [one for one in found if one.uncovered]
+def _build_support_condition(cluster_machines: Sequence[ClusterMachines]) -> Condition:
+    unsupported = [f"{'/'.join(item.cluster)} ({', '.join(item.unsupported)})" for item in cluster_machines if item.unsupported]
+    if not unsupported:
+        return Condition("False", "Supported", "Transom has entries for the machines of each cluster")
+    return Condition("True", "KindNotSupported", f"Transom has no entries for machines of {format_first(unsupported, _SHOWN)}")
+
+
+def _build_network_condition(cluster_machines: Sequence[ClusterMachines]) -> Condition:
+    missing = [item for item in cluster_machines if item.uncovered]
     if not missing:
         return Condition("False", "Covered", "NO_PROXY of each cluster covers the addresses of its Machines")
-    names = _list(["/".join(one.cluster) for one in missing])
+    names = format_first(["/".join(item.cluster) for item in missing], _SHOWN)
     first = missing[0]
-    text = f"{names}: of the Machines of {'/'.join(first.cluster)} {uncovered_text(first.uncovered)}"
+    text = f"{names}: of the Machines of {'/'.join(first.cluster)} {describe_uncovered(first.uncovered)}"
     return Condition("True", "NotCovered", text)
 
 
-def _outdated(
-    found: Sequence[ClusterMachines], standings: Sequence[MachinesStanding], decision: MachinesDecision, failed: Sequence[str]
+def _build_outdated_condition(
+    cluster_machines: Sequence[ClusterMachines],
+    standings: Sequence[MachinesStanding],
+    decision: MachinesDecision,
+    failed: Sequence[str],
 ) -> Condition:
-    to_commit = [(one, examined) for one in found for examined in one.to_commit]
-    pending = any(group.pending for one in standings for group in one.groups)
-    unseen = [f"{'/'.join(one.cluster)}/{group.name}" for one in standings for group in one.groups if group.unseen]
-    not_judged = f"; MachinePools without Machines, whose age is not known here: {_list(unseen)}" if unseen else ""
+    to_commit = [(item, examined) for item in cluster_machines for examined in item.to_commit]
+    pending = any(group.pending for standing in standings for group in standing.groups)
+    unseen = [
+        f"{'/'.join(standing.cluster)}/{group.name}" for standing in standings for group in standing.groups if group.unseen
+    ]
+    not_judged = (
+        f"; MachinePools without Machines, whose age is not known here: {format_first(unseen, _SHOWN)}" if unseen else ""
+    )
     if not pending and not to_commit and not failed:
         return Condition("False", "UpToDate", f"no machine is older than its settings{not_judged}")
-    told = [f"{counted(standings)} are older than their settings"]
-    ours = [one for one in standings if any(group.pending for group in one.rolled)]
-    manual = sum(not one.automatic for one in ours)
+    phrases = [f"{format_counts(standings)} are older than their settings"]
+    ours = [standing for standing in standings if any(group.pending for group in standing.rolled)]
+    manual = sum(not our.automatic for our in ours)
     reason = "Outdated"
     if manual:
-        told.append(f"{_clusters(manual)} wait for a rollout by hand, or for spec.rollout: Automatic")
-    if decision.current is not None and any(one.cluster == decision.current for one in standings):
-        told.append(f"rolling {'/'.join(decision.current)}")
+        phrases.append(f"{format_count(manual, 'cluster')} wait for a rollout by hand, or for spec.rollout: Automatic")
+    if decision.current is not None and any(standing.cluster == decision.current for standing in standings):
+        phrases.append(f"rolling {'/'.join(decision.current)}")
         reason = "RollingOut"
-    left = [(one, group) for one in standings for group in one.groups if group.of_pool and group.pending and group.kept]
-    pools = [f"{'/'.join(one.cluster)}/{group.name}" for one, group in left]
+    left = [
+        (standing, group)
+        for standing in standings
+        for group in standing.groups
+        if group.of_pool and group.pending and group.kept
+    ]
+    pools = [f"{'/'.join(item.cluster)}/{group.name}" for item, group in left]
     if pools:
-        told.append(f"{_list(pools)}: MachinePools, whose machines are not replaced from here")
-    skipped = [one for one in decision.skipped if any(one == standing.cluster for standing in standings)]
+        phrases.append(f"{format_first(pools, _SHOWN)}: MachinePools, whose machines are not replaced from here")
+    skipped = [item for item in decision.skipped if any(item == standing.cluster for standing in standings)]
     if skipped:
-        told.append(f"{_list(['/'.join(one) for one in skipped])}: not begun, machines are not ready")
-    paused = [one for one in ours if one.paused]
+        phrases.append(f"{format_first(['/'.join(item) for item in skipped], _SHOWN)}: not begun, machines are not ready")
+    paused = [our for our in ours if our.paused]
     if paused:
-        told.append(f"{_list(['/'.join(one.cluster) for one in paused])}: paused, and left alone")
+        phrases.append(f"{format_first(['/'.join(item.cluster) for item in paused], _SHOWN)}: paused, and left alone")
     if failed:
-        told.append(f"refused: {_list(failed)}")
+        phrases.append(f"refused: {format_first(failed, _SHOWN)}")
         reason = "Refused"
     if to_commit:
-        told.append(_commit(to_commit))
+        phrases.append(_format_commit(to_commit))
         reason = "CommitNeeded"
-    return Condition("True", reason, f"{'; '.join(told)}{not_judged}")
+    return Condition("True", reason, f"{'; '.join(phrases)}{not_judged}")
 
 
-def _commit(to_commit: Sequence[tuple[ClusterMachines, ExaminedTemplates]]) -> str:
-    """Who has to commit, and what: of the first of them in full, but for certificates."""
-    names = [f"{one.name} ({one.kept})" for _, one in to_commit]
-    found, first = to_commit[0]
-    text = msgspec.json.encode(_class_patch(found) if found.from_class else entries_as_objects(_short(first))).decode()
-    where = "spec.patches of its ClusterClass" if found.from_class else first.name
-    return f"commit the entries of {_list(names)} at their source: in {where}: {text} (whole: transom render)"
+def _format_commit(to_commit: Sequence[tuple[ClusterMachines, ExaminedTemplates]]) -> str:
+    """Return who must commit what: the first template in full except certificates."""
+    names = [f"{item.name} ({item.kept})" for _, item in to_commit]
+    machines, first = to_commit[0]
+    text = msgspec.json.encode(
+        _build_class_patch(machines) if machines.from_class else convert_entries(_shorten_entries(first))
+    ).decode()
+    where = "spec.patches of its ClusterClass" if machines.from_class else first.name
+    return f"commit the entries of {format_first(names, _SHOWN)} at their source: in {where}: {text} (whole: transom render)"
 
 
-def _class_patch(found: ClusterMachines) -> dict[str, Any]:
-    secret = systemd_name(found.identity)
-    control_plane = _without_certificates(linux_entries(secret, found.egress, control_plane=True))
-    templates = [one for one in found.examined if one.kept == CLUSTER_CLASS and not isinstance(one.cached, CachedControlPlane)]
-    by_system = {on_windows(one.cached.configuration or {}): _short(one) for one in templates}
+def _build_class_patch(machines: ClusterMachines) -> dict[str, Any]:
+    secret = build_systemd_name(machines.identity, own=machines.egress.own_drop_in)
+    control_plane = _without_certificates(build_linux_entries(secret, machines.egress, control_plane=True))
+    templates = [
+        item for item in machines.examined if item.kept == CLUSTER_CLASS and not isinstance(item.cached, CachedControlPlane)
+    ]
+    by_system = {is_for_windows(template.cached.configuration or {}): _shorten_entries(template) for template in templates}
     workers: dict[tuple[str, ...], Entries]
     if len(by_system) == 1:
         workers = {("*",): next(iter(by_system.values()))}
     else:
         names = {True: WINDOWS_CLASSES, False: LINUX_CLASSES}
         workers = {names[windows]: entries for windows, entries in by_system.items()}
-    return class_patch(control_plane, workers, found.identity, labelled=found.identity != found.cluster[1])
+    return build_class_patch(control_plane, workers, machines.identity, labelled=machines.identity != machines.cluster[1])
 
 
-def _short(examined: ExaminedTemplates) -> Entries:
+def _shorten_entries(examined: ExaminedTemplates) -> Entries:
     return _without_certificates(examined.wanted or Entries())
 
 
 def _without_certificates(entries: Entries) -> Entries:
-    """Certificates are long, and stand in a ConfigMap anyway."""
-    files = tuple(_shortened(file) for file in entries.files)
+    """Remove certificates: they are long, and a ConfigMap has them."""
+    files = tuple(_shorten_file(file) for file in entries.files)
     return msgspec.structs.replace(entries, files=files)
 
 
-def _shortened(file: File) -> File:
+def _shorten_file(file: File) -> File:
     return msgspec.structs.replace(file, content="…") if len(file.content) > 200 else file
-
-
-def _clusters(number: int) -> str:
-    return "1 cluster" if number == 1 else f"{number:,} clusters"
-
-
-def _list(items: Sequence[str]) -> str:
-    more = len(items) - _SHOWN
-    return ", ".join(items[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")

@@ -7,23 +7,23 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from transom.capi import windows_proxy
-from transom.capi.identity import systemd_name
-from transom.capi.injection import (
+from transom.capi.bootstrap import windows_proxy
+from transom.capi.bootstrap.injection import (
     CLUSTER_CLASS,
     CONFIG_SPEC,
     CONTROL_PLANE_SPEC,
     TEMPLATE_SPEC,
     Edit,
-    asks,
-    edit,
-    keeper,
-    on_windows,
-    secrets_named,
+    build_edit,
+    find_manager,
+    is_for_windows,
+    is_injection_requested,
+    list_secret_names,
 )
-from transom.capi.kubeadm import Entries
-from transom.capi.machine_files import CA_STEM, linux_entries, runtime_of
-from transom.controllers.machines import (
+from transom.capi.bootstrap.kubeadm import Entries
+from transom.capi.bootstrap.machine_files import CA_STEM, build_linux_entries, find_runtime
+from transom.capi.values.cluster_identity import build_systemd_name, build_systemd_names
+from transom.controllers.machines.machine_objects import (
     CONFIGS,
     CONTROL_PLANES,
     TEMPLATES,
@@ -33,8 +33,8 @@ from transom.controllers.machines import (
     CachedTemplate,
 )
 from transom.controllers.runtime.informers import Informers
-from transom.kube import StatusError
 from transom.kube.client import Client
+from transom.kube.errors import StatusError
 from transom.kube.resources import Resource
 from transom.proxy.settings import Egress
 
@@ -53,8 +53,8 @@ _KINDS: Final[dict[type[Held], tuple[Resource[Any], tuple[str, ...]]]] = {
 class ExaminedTemplates(msgspec.Struct, frozen=True):
     """What there is to do in one template or control plane.
 
-    `wanted` are the entries it should have, None where it does not ask and never was edited. `affected`: it has entries of
-    ours, or should have. `taken_back`: somebody took out what was put there for this very `wanted`.
+    `wanted` are the entries it should have, None if it requires none and never was edited. `affected`: it has entries from
+    Transom, or should have. `taken_back`: another writer removed the entries for this `wanted`.
     """
 
     cached: Held
@@ -81,14 +81,14 @@ class ExaminedTemplates(msgspec.Struct, frozen=True):
 
 
 class TemplateEditor:
-    """Knows what it has edited, so that what somebody takes back is not put there again."""
+    """Edits templates and remembers its edits, so that an edit that a person reverted is not repeated."""
 
     def __init__(self, informers: Informers) -> None:
         self._informers = informers
         self._edited: dict[str, tuple[str, int]] = {}
 
     def forget(self, uid: str | None) -> None:
-        """An object is gone."""
+        """Forget a deleted object."""
         self._edited.pop(uid or "", None)
 
     def remember(self, text: str | None) -> None:
@@ -100,45 +100,52 @@ class TemplateEditor:
         for uid, (digest, generation) in noted.items():
             self._edited.setdefault(uid, (digest, generation))
 
-    def note(self, examined: Sequence[ExaminedTemplates]) -> str | None:
-        """What was edited of these objects, as a text to be kept; None where nothing was."""
-        uids = sorted(one.cached.metadata.uid or "" for one in examined)
+    def format_record(self, examined: Sequence[ExaminedTemplates]) -> str | None:
+        """Return the edits of these objects as a string to store; None if there are none."""
+        uids = sorted(item.cached.metadata.uid or "" for item in examined)
         noted = {uid: self._edited[uid] for uid in uids if uid in self._edited}
         return msgspec.json.encode(noted).decode() if noted else None
 
-    def examine(self, cached: Held, egress: Egress, identity: str, *, asked: bool = False) -> ExaminedTemplates:
-        """What the settings ask of an object of the cluster with that id.
+    def examine(self, cached: Held, egress: Egress, identity: str, *, is_requested: bool = False) -> ExaminedTemplates:
+        """Compare an object of the cluster with that ID with the settings.
 
-        `asked`: the Cluster itself asks, for what its class makes.
+        `is_requested`: the Cluster itself requests the entries for the objects that its class creates.
         """
         control_plane = isinstance(cached, CachedControlPlane)
         spec = cached.configuration
-        secrets = frozenset((systemd_name(identity), windows_proxy.secret_name(identity)))
+        secrets = frozenset((*build_systemd_names(identity), windows_proxy.build_secret_name(identity)))
         meta = cached.metadata
         metadata = msgspec.to_builtins(meta)
-        kept = keeper(metadata)
+        kept = find_manager(metadata)
         wanted: Entries | None
-        if asks(metadata) or (asked and kept == CLUSTER_CLASS):
-            wanted = entries_for(spec or {}, egress, identity, control_plane=control_plane)
+        if is_injection_requested(metadata) or (is_requested and kept == CLUSTER_CLASS):
+            wanted = build_entries(spec or {}, egress, identity, control_plane=control_plane)
         else:
             # its label was taken away: so are our entries, if they are ours
             wanted = Entries() if meta.edited else None
         at = _KINDS[type(cached)][1]
-        found = edit(spec, wanted, secrets, at, meta.generation) if wanted is not None else Edit()
+        template_edit = build_edit(spec, wanted, secrets, at, meta.generation) if wanted is not None else Edit()
         files = (spec or {}).get("files") or ()
-        refers = bool(secrets_named(spec or {}) & secrets) or any(str(one.get("path")).startswith(CA_STEM) for one in files)
+        refers = bool(list_secret_names(spec or {}) & secrets) or any(
+            str(file.get("path")).startswith(CA_STEM) for file in files
+        )
         return ExaminedTemplates(
-            cached, wanted, found, keeper(metadata), refers or bool(wanted and wanted.files), self._undone(cached, wanted)
+            cached,
+            wanted,
+            template_edit,
+            find_manager(metadata),
+            refers or bool(wanted and wanted.files),
+            self._was_reverted(cached, wanted),
         )
 
     async def patch(self, client: Client, examined: ExaminedTemplates) -> bool:
         """Edit it; False where it was another by then. Raises ApiError."""
-        resource: Resource[Any] | None = self._informers.served(_KINDS[type(examined.cached)][0])
+        resource: Resource[Any] | None = self._informers.get_served(_KINDS[type(examined.cached)][0])
         if resource is None or examined.wanted is None:
             return False
         meta = examined.cached.metadata
         try:
-            after = await client.json_patch(resource, examined.edit.operations, meta.name, meta.namespace)
+            after = await client.apply_json_patch(resource, examined.edit.operations, meta.name, meta.namespace)
         except StatusError as error:
             if error.code == _UNPROCESSABLE:
                 _log.info("not edited", object=examined.name, error=str(error))
@@ -148,24 +155,25 @@ class TemplateEditor:
         _log.info("edited", object=examined.name)
         return True
 
-    def _undone(self, cached: Held, wanted: Entries | None) -> bool:
-        """Whether these entries were put there, and the object has changed since: an edit now would be the second."""
+    def _was_reverted(self, cached: Held, wanted: Entries | None) -> bool:
+        """Return True if Transom added these entries and the object changed since: an edit now would be the second."""
         digest, generation = self._edited.get(cached.metadata.uid or "", ("", 0))
         return wanted is not None and digest == _digest(wanted) and (cached.metadata.generation or 0) > generation
 
 
-def entries_for(spec: dict[str, object], egress: Egress, identity: str, *, control_plane: bool) -> Entries:
-    """The entries of a KubeadmConfigSpec, by the machines that it is for."""
-    if not on_windows(spec):
-        return linux_entries(systemd_name(identity), egress, control_plane=control_plane, runtime=runtime_of(spec))
+def build_entries(spec: dict[str, object], egress: Egress, identity: str, *, control_plane: bool) -> Entries:
+    """Return the entries of a KubeadmConfigSpec for its machines."""
+    if not is_for_windows(spec):
+        secret = build_systemd_name(identity, own=egress.own_drop_in)
+        return build_linux_entries(secret, egress, control_plane=control_plane, runtime=find_runtime(spec))
     if "Nodes" not in egress.consumers or not egress.configured:
         return Entries()
-    return windows_proxy.entries(windows_proxy.secret_name(identity))
+    return windows_proxy.build_entries(windows_proxy.build_secret_name(identity))
 
 
-def keeper_of(deployment: CachedDeployment) -> str | None:
-    """Who else writes a MachineDeployment."""
-    return keeper(msgspec.to_builtins(deployment.metadata))
+def find_deployment_manager(deployment: CachedDeployment) -> str | None:
+    """Return the other manager that writes a MachineDeployment."""
+    return find_manager(msgspec.to_builtins(deployment.metadata))
 
 
 def _digest(entries: Entries) -> str:

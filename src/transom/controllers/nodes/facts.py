@@ -1,4 +1,4 @@
-"""What a host that is to be a node is told of its cluster, and the token by which it joins."""
+"""The facts about the cluster that a future node receives, and the token with which it joins."""
 
 import base64
 import contextlib
@@ -7,17 +7,17 @@ from typing import Any
 
 import msgspec
 
-from transom.controllers.instance.view import InstanceView, regarding_of
-from transom.controllers.join import OPENSHIFT_BOOTSTRAPPER, OPENSHIFT_TOKEN, Members
+from transom.controllers.instance_state.view import InstanceView, to_regarding
 from transom.controllers.join.cluster_facts import ClusterFacts
+from transom.controllers.join.members import OPENSHIFT_BOOTSTRAPPER, OPENSHIFT_TOKEN, Members
 from transom.controllers.runtime.cached import HOST_NAME, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership
 from transom.hosts.errors import HostError
-from transom.kube import NotFound
+from transom.kube.errors import NotFound
 from transom.kube.resources import NODES
 from transom.proxy.secret import Secret
-from transom.windows.payload import BOOTSTRAP_KUBECONFIG, Payload
-from transom.windows.payload.variables import at, json_path
+from transom.windows.payload.payload import BOOTSTRAP_KUBECONFIG, Payload
+from transom.windows.payload.variables import find_value, parse_json_path
 from transom.windows.payload.worker import Facts
 
 
@@ -26,58 +26,58 @@ class TokenMissing(HostError):
 
 
 class NodeFacts:
-    """Made anew for each pass: a token lasts an hour, and a Node that is Ready needs none."""
+    """Created for each pass: a token lasts an hour, and a Node that is Ready needs none."""
 
     def __init__(self, members: Members, cluster: ClusterFacts) -> None:
         self._members, self._cluster = members, cluster
 
-    def of(self, case: InstanceView, leadership: Leadership) -> Facts:
-        """What is known of the cluster, before its host is connected to."""
+    def read_facts(self, case: InstanceView, leadership: Leadership) -> Facts:
+        """Return the facts of the cluster that are known before the host is connected."""
         takes = case.node.takes if case.node is not None else ()
-        found = self._cluster.registries.read()
-        for problem in found.problems:
-            leadership.recorder.warning(regarding_of(case.cached), "MirrorNotSet", problem)
+        registries = self._cluster.registries.read()
+        for problem in registries.problems:
+            leadership.recorder.record_warning(to_regarding(case.cached), "MirrorNotSet", problem)
         return Facts(
             # a host that is a Node has its name
             rename=HOST_NAME in (case.cached.metadata.annotations or {}) and not takes,
             network=self._cluster.network,
             platform=self._cluster.platform,
-            variables=self._cluster.variables(),
-            provided=self._cluster.provided(),
-            registries=found.registries,
+            variables=self._cluster.build_variables(),
+            provided=self._cluster.list_files(),
+            registries=registries.registries,
             takes=takes,
         )
 
-    async def joining(self, facts: Facts, case: InstanceView, node_ip: str, leadership: Leadership) -> Facts:
-        """The facts with those of this host: its Node, as it was recorded, and the token with which it joins.
+    async def add_node_facts(self, facts: Facts, case: InstanceView, node_ip: str, leadership: Leadership) -> Facts:
+        """Add the facts of this host: its recorded Node, and the token with which it joins.
 
-        Makes a bootstrap token where the host has to join. Raises ApiError, TokenMissing.
+        Creates a bootstrap token where the host has to join. Raises ApiError, TokenMissing.
         """
         node, whole = case.node, None
         bootstrap = None
         if node is not None and node.is_ready:
-            await self._members.tokens.forget(case.cached, leadership)
+            await self._members.tokens.revoke(case.cached, leadership)
         else:
-            bootstrap = self._cluster.kubeconfig(await self._token(case.cached, leadership))
+            bootstrap = self._cluster.build_kubeconfig(await self._ensure_token(case.cached, leadership))
         if node is not None:
-            whole = await self._whole(node, leadership)
+            whole = await self._read_node(node, leadership)
         provided = {**facts.provided, BOOTSTRAP_KUBECONFIG: bootstrap}
         return msgspec.structs.replace(facts, node_name=case.identity.name, node_ip=node_ip, node=whole, provided=provided)
 
-    async def node_values(self, node: HostNode, payload: Payload, leadership: Leadership) -> tuple[str | None, ...]:
-        """What the Node says now that variables of the payload name. Raises ApiError."""
-        paths = [json_path(variable.node) for variable in payload.variables if variable.node]
-        whole = await self._whole(node, leadership) if paths else None
-        return tuple(at(whole, path) if whole is not None else None for path in paths)
+    async def read_node_values(self, node: HostNode, payload: Payload, leadership: Leadership) -> tuple[str | None, ...]:
+        """Return the Node's current values that variables of the payload name. Raises ApiError."""
+        paths = [parse_json_path(variable.node) for variable in payload.variables if variable.node]
+        whole = await self._read_node(node, leadership) if paths else None
+        return tuple(find_value(whole, path) if whole is not None else None for path in paths)
 
     @staticmethod
-    async def _whole(node: HostNode, leadership: Leadership) -> Mapping[str, Any] | None:
+    async def _read_node(node: HostNode, leadership: Leadership) -> Mapping[str, Any] | None:
         with contextlib.suppress(NotFound):
-            found = await leadership.client.get_json(NODES.path(None, node.metadata.name))
-            return found if found.get("metadata", {}).get("uid") == node.metadata.uid else None
+            node_json = await leadership.client.get_json(NODES.build_path(None, node.metadata.name))
+            return node_json if node_json.get("metadata", {}).get("uid") == node.metadata.uid else None
         return None
 
-    async def _token(self, cached: CachedInstance, leadership: Leadership) -> Secret:
+    async def _ensure_token(self, cached: CachedInstance, leadership: Leadership) -> Secret:
         openshift = self._members.openshift_token
         if openshift is not None:
             encoded = (openshift.value.get("data") or {}).get("token")

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from transom.hosts.passes import PassResult
-from transom.hosts.passes.configure import Configured
-from transom.hosts.passes.light_check import Watched
+from transom.hosts.passes.base_pass import PassResult
+from transom.hosts.passes.configure import ConfigureResult
+from transom.hosts.passes.light_check import WatchedItems
 from transom.kube.store import ObjectKey
 
 Inputs = tuple[Any, ...]
@@ -15,7 +15,7 @@ Inputs = tuple[Any, ...]
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """How a host looked while it was to be what `inputs` make it."""
+    """The observed state of a host for these `inputs`."""
 
     inputs: Inputs
     digest: bytes
@@ -25,12 +25,12 @@ class _Rest(msgspec.Struct, frozen=True):
     """A host that needs nothing since then (time.monotonic): `watched` is what is looked at, `look` how it looked before."""
 
     since: float
-    watched: Watched
+    watched: WatchedItems
     look: _Look | None = None
 
 
 class LightChecks:
-    """A look counts once a pass that began after it has found nothing to do: whoever looks the same needs nothing, either."""
+    """Remembers light checks: a digest counts once a pass that began after it had nothing to do."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
@@ -38,14 +38,14 @@ class LightChecks:
         self._rests: dict[ObjectKey, _Rest] = {}
         self._looks: dict[ObjectKey, _Look] = {}
 
-    def watched(self, key: ObjectKey) -> Watched | None:
-        """What is looked at on a host; None where it has to be read."""
+    def get_watched(self, key: ObjectKey) -> WatchedItems | None:
+        """Return what a light check reads on a host; None if a full pass is required."""
         self._looks.pop(key, None)
         rest = self._rests.get(key)
         return rest.watched if rest is not None and time.monotonic() - rest.since < self._interval else None
 
     def is_unchanged(self, key: ObjectKey, inputs: Inputs, digest: bytes | None) -> bool:
-        """Whether a host needs nothing that looks so now; else the next pass says what such a look is worth."""
+        """Return True if a host with this digest needs nothing; otherwise the next pass decides."""
         if digest is None:
             return False
         look = _Look(inputs, digest)
@@ -54,17 +54,17 @@ class LightChecks:
         self._looks[key] = look
         return False
 
-    def passed(self, key: ObjectKey, found: PassResult) -> None:
-        """A pass has ended."""
+    def record_pass(self, key: ObjectKey, result: PassResult) -> None:
+        """Record the end of a pass."""
         look, rest = self._looks.pop(key, None), self._rests.pop(key, None)
-        if found.error is not None or found.result != "unchanged" or found.waiting or found.before is None:
+        if result.error is not None or result.result != "unchanged" or result.waiting or result.before is None:
             return
-        if isinstance(found, Configured) and (found.waits or found.reboot):
+        if isinstance(result, ConfigureResult) and (result.waits or result.reboot):
             return
-        watched = Watched(tuple(one.name for one in found.before.services), tuple(found.before.files))
+        watched = WatchedItems(tuple(service.name for service in result.before.services), tuple(result.before.files))
         self._rests[key] = _Rest(time.monotonic(), watched, look or (rest.look if rest is not None else None))
 
     def forget(self, key: ObjectKey) -> None:
-        """The host is somebody else's, or is no node any more."""
+        """Forget a host that has another owner or is not a node any more."""
         self._looks.pop(key, None)
         self._rests.pop(key, None)

@@ -2,21 +2,30 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import structlog
 
+from transom.common.regular_files import read_regular_file
 from transom.controllers.runtime.conditions import Condition
 from transom.controllers.runtime.settings import CurrentSettings
-from transom.downloads import DownloadError, HashError, Way, download
-from transom.hosts.steps.payload_directory import LOCK, PayloadDirectory, described, downloaded, to_fetch
+from transom.hosts.steps.payload_directory import (
+    LOCK,
+    PayloadDirectory,
+    get_download_path,
+    list_missing_downloads,
+    read_resolved_payload,
+)
+from transom.http.downloads import DownloadError, HashError, Route, download
 from transom.kube.backoff import set_within
 from transom.proxy.settings import Egress
-from transom.sources.payload import FILE, read_payload
+from transom.sources.payload import FILE, parse_payload
 from transom.sources.payload_build import build
-from transom.windows.payload import Payload
 from transom.windows.payload.lock import Lock
+from transom.windows.payload.payload import Payload
 
 _log: Final = structlog.get_logger("transom.payload")
 AGAIN: Final = 30.0
@@ -27,16 +36,25 @@ _INVALID: Final = "PayloadInvalid"
 _FETCHING: Final = "fetching a file of the payload"
 
 
-class PayloadSource:
-    """A payload's directory, and a cache for the files that are not in it: `downloads/<SHA-256>`.
+class IncompletePayload(msgspec.Struct, frozen=True):
+    """The content of `payload.yaml` while files of it are missing, and the condition of hosts until they exist."""
 
-    Nothing is read or fetched before the first host asks. `changed` is called when there is more to tell of it.
+    payload: Payload
+    condition: Condition
+
+
+class PayloadSource:
+    """A payload's directory, and a cache for files that are not in it: `downloads/<SHA-256>`.
+
+    Nothing is read or fetched before the first host needs it. `changed` is called when there is something new to report.
     """
 
     def __init__(
         self, path: Path, cache: Path, settings: CurrentSettings, changed: Callable[[], None], *, builds: bool = False
     ) -> None:
-        """`builds`: the directory is ours, and is completed as `payload build` does where it has no lock yet."""
+        """Create the source. `builds`: the directory belongs to Transom, which completes it as `payload build` does if it has
+        no lock.
+        """
         self._path, self._cache, self._settings, self._changed, self._builds = path, cache, settings, changed, builds
         self._opening = asyncio.Lock()
         self._fetching: asyncio.Task[None] | None = None
@@ -45,40 +63,41 @@ class PayloadSource:
         self.payload: Payload | None = None
         """What `payload.yaml` says, once it was read."""
         self.directory: PayloadDirectory | None = None
-        """All of it, once every file is there."""
+        """The complete payload, once every file is fetched."""
         settings.subscribe(lambda _: self._other_settings.set())
 
-    async def open(self) -> Condition | None:
-        """See that `directory` is there; what is said of hosts as long as it is not. Raises PayloadError."""
+    async def open(self) -> PayloadDirectory | IncompletePayload:
+        """Return the directory of the payload once every file exists. Raises PayloadError."""
         async with self._opening:
             if self.directory is not None:
-                return None
+                return self.directory
             if self._builds and not (self._path / LOCK).exists():
-                self.payload = read_payload((self._path / FILE).read_bytes())
-                self._begin(self._build)
-                return self._problem or _incomplete([file.url for file in self.payload.files if file.url])
-            self.payload = await asyncio.to_thread(described, self._path)
-            missing = to_fetch(self.payload, self._path, self._cache)
+                payload = self.payload = parse_payload(read_regular_file(self._path / FILE))
+                self._start_work(partial(self._build, payload))
+                return IncompletePayload(
+                    payload, self._problem or _build_incomplete_condition([file.url for file in payload.files if file.url])
+                )
+            payload = self.payload = await asyncio.to_thread(read_resolved_payload, self._path)
+            missing = list_missing_downloads(payload, self._path, self._cache)
             if not missing:
                 self.directory = await asyncio.to_thread(PayloadDirectory.open, self._path, self._cache)
-                return None
-            self._begin(self._fetch)
-            return self._problem or _incomplete(list(missing))
+                return self.directory
+            self._start_work(partial(self._fetch, payload))
+            return IncompletePayload(payload, self._problem or _build_incomplete_condition(list(missing)))
 
-    def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _start_work(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._fetching is None or self._fetching.done():
             self._fetching = asyncio.ensure_future(work())
 
-    async def _build(self) -> None:
+    async def _build(self, payload: Payload) -> None:
         """Complete the directory, again and again, until it is: what its publishers say of each file becomes its lock."""
-        assert self.payload is not None
         while True:
             self._other_settings.clear()
-            way = Way(self._settings.own or Egress())
+            way = Route(self._settings.own or Egress())
             try:
-                lock = await build(self.payload, self._path, Lock(), lambda url: _log.info(_FETCHING, url=url), way)
+                lock = await build(payload, self._path, Lock(), lambda url: _log.info(_FETCHING, url=url), way)
                 part = self._path / f"{LOCK}.part"
-                part.write_bytes(lock.text())
+                part.write_bytes(lock.to_json())
                 part.rename(self._path / LOCK)
             except (DownloadError, OSError) as error:
                 _log.warning("the payload could not be completed", error=str(error))
@@ -90,11 +109,10 @@ class PayloadSource:
                 self._changed()
                 return
 
-    async def _fetch(self) -> None:
+    async def _fetch(self, payload: Payload) -> None:
         """Fetch what is missing, again and again, until nothing is."""
-        assert self.payload is not None
         pause = AGAIN
-        while missing := to_fetch(self.payload, self._path, self._cache):
+        while missing := list_missing_downloads(payload, self._path, self._cache):
             self._other_settings.clear()
             self._problem = await self._fetch_each(missing)
             self._changed()
@@ -104,13 +122,13 @@ class PayloadSource:
                     pause = AGAIN
 
     async def _fetch_each(self, missing: Mapping[str, str]) -> Condition | None:
-        """The first problem, of wrong files before others; the files after it are fetched all the same."""
+        """Fetch all missing files and return the first problem; wrong files come before others."""
         problem: Condition | None = None
-        way = Way(self._settings.own or Egress())
-        async with way.session() as session:
+        way = Route(self._settings.own or Egress())
+        async with way.open_session() as session:
             for url, sha256 in missing.items():
                 _log.info(_FETCHING, url=url)
-                target = downloaded(self._cache, sha256)
+                target = get_download_path(self._cache, sha256)
                 try:
                     await download(way, session, url, sha256, target)
                     _log.info("fetched a file of the payload", url=url, bytes=target.stat().st_size)
@@ -120,12 +138,12 @@ class PayloadSource:
                         problem = Condition("False", _INVALID, f"{error}; tried again with growing pauses, up to an hour")
                 except (DownloadError, OSError) as error:
                     _log.warning("a file of the payload could not be fetched", error=str(error))
-                    said = f"{error}; tried again every {AGAIN:.0f} s"
-                    problem = problem or Condition("False", "PayloadIncomplete", said)
+                    message = f"{error}; tried again every {AGAIN:.0f} s"
+                    problem = problem or Condition("False", "PayloadIncomplete", message)
         return problem
 
 
-def _incomplete(missing: Sequence[str]) -> Condition:
+def _build_incomplete_condition(missing: Sequence[str]) -> Condition:
     first = missing[0]
     more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
     return Condition("False", "PayloadIncomplete", f"files of the payload are being fetched: {first}{more}")

@@ -1,4 +1,4 @@
-"""What is being done on a host, told while it is done: in the condition Configured, and by events."""
+"""The progress of work on a host, reported in the condition Configured and by events."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,7 @@ import structlog
 
 from transom.controllers.runtime.conditions import Condition
 from transom.hosts.steps.delivery import DeliveryProgress
-from transom.kube import ApiError
+from transom.kube.errors import ApiError
 from transom.kube.events import EventRecorder, Regarding
 
 _log: Final = structlog.get_logger("transom.nodes")
@@ -36,7 +36,7 @@ class NodeProgress:
         self._recorder = recorder
         self._regarding = regarding
         self._settled = settled
-        """Whether something is said of the host already: then connecting to it once more is nothing to speak of."""
+        """Whether the host already has a progress message: connecting to it once more is then not reported."""
         self._newest: DeliveryProgress | None = None
         self._news = asyncio.Event()
         self._told: set[str] = set()
@@ -49,7 +49,7 @@ class NodeProgress:
         self._news.set()
         if progress.step in _TOLD and progress.step not in self._told:
             self._told.add(progress.step)
-            self._recorder.normal(self._regarding, *_STEPS[progress.step])
+            self._recorder.record_normal(self._regarding, *_STEPS[progress.step])
 
     async def run(self) -> None:
         """Write until cancelled. A status that cannot be written now is written at the end of the pass."""
@@ -58,14 +58,14 @@ class NodeProgress:
             self._news.clear()
             if self._newest is not None:
                 try:
-                    await self._write(condition_of(self._newest))
+                    await self._write(to_condition(self._newest))
                 except ApiError as error:
                     _log.info("progress not written", error=str(error))
             await asyncio.sleep(_PAUSE)
 
 
-def condition_of(progress: DeliveryProgress) -> Condition:
-    """The condition Configured while a step lasts."""
+def to_condition(progress: DeliveryProgress) -> Condition:
+    """Return the condition Configured while a step runs."""
     reason, message = _STEPS.get(progress.step, ("Working", "the host is being worked on"))
     if progress.detail:
         message += f": {progress.detail}"

@@ -6,30 +6,31 @@ from typing import Final
 import msgspec
 
 from transom.controllers.hosts.proxy_only import ProxyOnly
-from transom.controllers.hosts.work import Done, HostSession
-from transom.controllers.instance.view import InstanceView
-from transom.controllers.nodes.services import NodeServices, stands_alone
+from transom.controllers.hosts.work import HostSession, StageResult
+from transom.controllers.instance_state.view import InstanceView
+from transom.controllers.nodes.services import NodeServices, can_change_freely
+from transom.controllers.rollout.host_rollout import PassRecord
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import PutBack
-from transom.hosts.passes import Admit, PassResult
+from transom.hosts.passes.base_pass import Admit, PassResult
 from transom.proxy.settings import Egress
 from transom.windows.parts.adopted import UNATTENDED
-from transom.windows.payload.worker import others
+from transom.windows.payload.worker import list_other_services
 
 PREPARATION: Final = "Preparation"
 """The reason of RebootRequired where it is for Transom to boot the host."""
 _ADOPTED: Final = Condition(
     "True",
     "Adopted",
-    "another operator made this host a node: its services and files stay as they are. Transom keeps proxy, trust and SSH key, "
-    f"and does not look after {', '.join(UNATTENDED)}: `transom adopt --services` has it do so",
+    "another operator made this host a node: its services and files stay unchanged. Transom manages proxy, trust and SSH key, "
+    f"but not {', '.join(UNATTENDED)}: to have Transom manage them, run `transom adopt --services`",
 )
 _MISSING: Final = Condition(
     "False",
     "PayloadMissing",
-    "there is no payload to install: run `transom run` with --payload DIR. Proxy and trust are as the settings ask",
+    "no payload to install: run `transom run` with --payload DIR. Proxy and trust match the settings",
 )
 
 
@@ -46,58 +47,60 @@ class ProxyMeanwhile:
     """Whether a boot that the host needs is ordered once it has come to that."""
     lasting: bool = True
     """Whether nothing else is expected of the host."""
-    emptied: bool = False
+    node_drained: bool = False
 
-    def stands_alone(self, case: InstanceView) -> bool:
+    def can_bypass_rollout(self, case: InstanceView) -> bool:
         """As for every node."""
-        return stands_alone(case)
+        return can_change_freely(case)
 
-    async def carry_out(self, on: HostSession, admit: Admit, *, change_expected: bool) -> PassResult:
-        """The pass of a host that gets its proxy alone, for the services that its payload names."""
+    async def run_pass(self, session: HostSession, admit: Admit, *, change_expected: bool) -> PassResult:
+        """Run the pass of a host that gets only its proxy, for the services that its payload names."""
         payload = self.nodes.source.payload if self.nodes.source is not None else None
         if payload is not None:
-            egress = on.target.egress
+            egress = session.target.egress
             own = (service.name for service in payload.services if service.egress)
-            windows = msgspec.structs.replace(egress.windows, services=(*own, *others(payload, egress)))
+            windows = msgspec.structs.replace(egress.windows, services=(*own, *list_other_services(payload, egress)))
             narrowed = msgspec.structs.replace(egress, windows=windows)
-            on = replace(on, target=msgspec.structs.replace(on.target, egress=narrowed))
-        return await ProxyOnly().carry_out(on, admit, change_expected=change_expected)
+            session = replace(session, target=msgspec.structs.replace(session.target, egress=narrowed))
+        return await ProxyOnly().run_pass(session, admit, change_expected=change_expected)
 
-    async def judge(self, on: HostSession, found: PassResult, given: Egress | None) -> None:
-        """Nobody waits for it but the rollout of its settings."""
+    async def report(self, session: HostSession, result: PassResult, record: PassRecord, fallback: Egress | None) -> None:
+        """Report the pass to the rollout of its settings."""
 
-    async def conclude(self, case: InstanceView, found: PassResult, done: Done, leadership: Leadership) -> Done:
-        """What the host waits for; what was said of a boot stays, where it is still to come."""
-        if found.error is not None:
+    async def build_result(
+        self, case: InstanceView, pass_result: PassResult, done: StageResult, leadership: Leadership
+    ) -> StageResult:
+        """Return what the host waits for; a pending reboot stays in the conditions."""
+        if pass_result.error is not None:
             return done
         kept = {"Configured"}
-        if self.boots and case.cached.reason("RebootRequired") == PREPARATION:
+        if self.boots and case.cached.get_reason("RebootRequired") == PREPARATION:
             kept.add("RebootRequired")
-        said = {type_: one for type_, one in done.conditions.items() if type_ not in kept}
+        conditions = {type_: condition for type_, condition in done.conditions.items() if type_ not in kept}
         result = done.result if self.again is None else Result(again=self.again)
-        return replace(done, result=result, conditions=said | waiting(self.condition, case.cached))
+        return replace(done, result=result, conditions=conditions | build_waiting_conditions(self.condition, case.cached))
 
-    def remember(self, case: InstanceView, found: PassResult, leadership: Leadership) -> None:
+    def remember(self, case: InstanceView, result: PassResult, leadership: Leadership) -> None:
         """As for every node."""
-        self.nodes.remember(case, found, leadership, lasting=self.lasting)
+        self.nodes.remember(case, result, leadership, lasting=self.lasting)
 
 
-def adopted(nodes: NodeServices) -> ProxyMeanwhile:
-    """The host of a Node that another operator made, and that somebody gave to Transom."""
+def for_adopted(nodes: NodeServices) -> ProxyMeanwhile:
+    """Return the work for a host whose Node another operator created and that a person assigned to Transom."""
     return ProxyMeanwhile(nodes, _ADOPTED)
 
 
-def postponed(nodes: NodeServices, condition: Condition) -> ProxyMeanwhile:
-    """The host of a Node that is to get its payload, and not yet."""
+def for_postponed(nodes: NodeServices, condition: Condition) -> ProxyMeanwhile:
+    """Return the work for a host whose Node gets its payload later."""
     return ProxyMeanwhile(nodes, condition, again=nodes.on.pace.unready, lasting=False)
 
 
 def without_payload(nodes: NodeServices) -> ProxyMeanwhile:
-    """A host that is to be a node, where there is no payload."""
+    """Return the work for a host that should become a node before a payload exists."""
     return ProxyMeanwhile(nodes, _MISSING, boots=False)
 
 
-def waiting(condition: Condition, cached: CachedInstance) -> Conditions:
+def build_waiting_conditions(condition: Condition, cached: CachedInstance) -> Conditions:
     """Why a host is not upgraded yet. What went wrong on this very host says more than that others wait for it."""
-    known = condition.reason == "RolloutHalted" and cached.reason("Configured") == PutBack.__name__
+    known = condition.reason == "RolloutHalted" and cached.get_reason("Configured") == PutBack.__name__
     return {} if known else {"Configured": condition}

@@ -1,6 +1,6 @@
 """Hosts that become workers, and stay ones: everything of the payload, in one pass.
 
-Each pass begins from what is there: a process that was killed at any step left a host that the next pass goes on with.
+Each pass begins with the observed state: if a process is killed at any step, the next pass continues.
 """
 
 import asyncio
@@ -11,32 +11,33 @@ from typing import Final
 import msgspec
 import structlog
 
-from transom.apply.roll_out import changes_settings
-from transom.apply.target import restarts
-from transom.controllers.hosts.proxy_only import peers
-from transom.controllers.hosts.work import Done, HostSession
-from transom.controllers.instance import joined_nodes
-from transom.controllers.instance.joined_nodes import mark
-from transom.controllers.instance.node_identities import NotRecorded, error_of, node_ip
-from transom.controllers.instance.view import InstanceView, regarding_of
-from transom.controllers.nodes.outstanding import AdoptedNodeFound, outstanding, remarks, taken_over
+from transom.apply.roll_out import has_settings_change
+from transom.controllers.hosts.proxy_only import read_predecessor_state
+from transom.controllers.hosts.work import HostSession, StageResult
+from transom.controllers.instance_state import joined_nodes
+from transom.controllers.instance_state.joined_nodes import annotate_node
+from transom.controllers.instance_state.node_identities import NodeNameUnknown, NotRecorded, select_node_ip, to_error
+from transom.controllers.instance_state.view import InstanceView, to_regarding
+from transom.controllers.nodes.outstanding import AdoptedNodeFound, describe_outstanding, iter_remarks, iter_takeover_notes
 from transom.controllers.nodes.progress import REASONS, NodeProgress
 from transom.controllers.nodes.proxy_meanwhile import PREPARATION
-from transom.controllers.nodes.services import NodeServices, is_ready, stands_alone
-from transom.controllers.runtime.cached import HostNode
+from transom.controllers.nodes.services import NodeServices, can_change_freely, is_ready
+from transom.controllers.rollout.host_rollout import PassRecord
+from transom.controllers.runtime.cached import HOST_NAME, CachedInstance, HostNode
 from transom.controllers.runtime.conditions import Condition
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import HostError
-from transom.hosts.passes import Admit, PassResult
 from transom.hosts.passes import configure as hosts
-from transom.hosts.passes.configure import Configured, Worker
+from transom.hosts.passes.base_pass import Admit, PassResult
+from transom.hosts.passes.configure import ConfigureResult, Worker
 from transom.hosts.steps.payload_directory import PayloadDirectory
-from transom.kube import ApiError
+from transom.kube.errors import ApiError
 from transom.proxy.settings import Egress
-from transom.windows.host import ObservedState
+from transom.windows.host.host_state import ObservedState
 from transom.windows.nodes import support
+from transom.windows.nodes.platform_names import choose_node_name, find_name_script
 from transom.windows.payload.worker import Facts
-from transom.windows.planning import Plan
+from transom.windows.planning.planner import Plan
 
 _log: Final = structlog.get_logger("transom.nodes")
 
@@ -47,195 +48,247 @@ class WorkerNode:
 
     nodes: NodeServices
     directory: PayloadDirectory
-    emptied: bool = False
+    node_drained: bool = False
     earlier: frozenset[str] | None = None
-    """The UIDs of the Nodes that were there when the pass began, where none of them was known to be its."""
+    """The UIDs of the Nodes that existed when the pass began, if none of them was known to be its own."""
 
-    def stands_alone(self, case: InstanceView) -> bool:
+    def can_bypass_rollout(self, case: InstanceView) -> bool:
         """Nor does one whose Node was emptied."""
-        return stands_alone(case, emptied=self.emptied)
+        return can_change_freely(case, emptied=self.node_drained)
 
     # --- on the host
 
-    async def carry_out(self, on: HostSession, admit: Admit, *, change_expected: bool) -> PassResult:
-        """The pass, told of while it lasts, and a boot where the host needs one and disturbs nobody by it."""
-        case, target = on.case, on.target
-        facts = self.nodes.facts.of(case, on.leadership)
+    async def run_pass(self, session: HostSession, admit: Admit, *, change_expected: bool) -> PassResult:
+        """Run the pass, report its progress, and reboot the host if that is required and harms no pods."""
+        case, target = session.view, session.target
+        facts = self.nodes.facts.read_facts(case, session.leadership)
         try:
-            taken = await peers(on)
+            taken = await read_predecessor_state(session)
         except HostError as error:
             return PassResult(error=error)
 
-        async def known(actual: ObservedState) -> Facts:
-            on.check(actual)
-            return await self._known(facts, case, actual, on.leadership)
+        async def add_host_facts(actual: ObservedState) -> Facts:
+            session.check(actual)
+            return await self._add_host_facts(facts, case, actual, session.leadership)
 
-        async def wanted(plan: Plan) -> bool:
+        async def should_apply(plan: Plan) -> bool:
             # what else is done to a host does not wait for how others are with their settings
-            return not changes_settings(plan) or await admit()
+            return not has_settings_change(plan) or await admit()
 
-        progress = self._progress(on)
+        progress = self._build_progress(session)
         telling = asyncio.ensure_future(progress.run())
         try:
-            again = on.owed or self.emptied or case.cached.reason("EgressWorks") != "Fetched"
-            when = "now" if self.emptied else restarts(target)
-            worker = Worker(self.directory, known, target.egress, when, fetch_anyway=again, taken=taken)
-            found = await hosts.configure(target.access, on.host_keys, on.settings, worker, report=progress, admit=wanted)
-            if found.error is None and found.reboot and self._may_boot(case):
-                await self._boot(on, found)
+            again = session.change_in_flight or self.node_drained or case.cached.get_reason("EgressWorks") != "Fetched"
+            when = "now" if self.node_drained else target.choose_restart_time()
+            worker = Worker(
+                self.directory,
+                add_host_facts,
+                target.egress,
+                when,
+                fetch_anyway=again,
+                taken=taken,
+                name_script=find_name_script(facts.platform) if _needs_name(case.cached) else None,
+            )
+            result = await hosts.configure(
+                target.access, session.host_keys, session.settings, worker, report=progress, admit=should_apply
+            )
+            if result.error is None and result.reboot and self._can_reboot(case):
+                await self._reboot(session, result)
         finally:
             telling.cancel()
             # waited for, not awaited: where this pass is cancelled meanwhile, that must not pass for the end of the telling
             await asyncio.wait((telling,))
             if not telling.cancelled():
                 telling.result()
-        return found
+        return result
 
-    def _progress(self, on: HostSession) -> NodeProgress:
-        case, leadership = on.case, on.leadership
+    def _build_progress(self, session: HostSession) -> NodeProgress:
+        case, leadership = session.view, session.leadership
 
         async def write(condition: Condition) -> None:
             await self.nodes.on.status.write(case, {"Configured": condition}, {}, leadership)
 
-        settled = case.cached.reason("Configured") not in (None, "NotChecked", *REASONS)
-        return NodeProgress(write, leadership.recorder, regarding_of(case.cached), settled=settled)
+        settled = case.cached.get_reason("Configured") not in (None, "NotChecked", *REASONS)
+        return NodeProgress(write, leadership.recorder, to_regarding(case.cached), settled=settled)
 
-    async def _known(self, facts: Facts, case: InstanceView, actual: ObservedState, leadership: Leadership) -> Facts:
-        """The facts of a host that was read: its name is recorded before its kubelet can ask for a certificate with it.
+    async def _add_host_facts(self, facts: Facts, case: InstanceView, actual: ObservedState, leadership: Leadership) -> Facts:
+        """Add the facts of a host that was read: its name is recorded before its kubelet can request a certificate with it.
 
         Raises HostError: then it gets no token, and nothing is changed on it.
         """
-        on, given = self.nodes.on, str(case.cached.fields.get("nodeIP") or "")
+        services, configured_ip = self.nodes.on, str(case.cached.spec_fields.get("nodeIP") or "")
         try:
-            identity, cached = await on.identities.settle(
-                on.cases.current(case).cached, leadership, said=actual.computer_name, reached=actual.reached
+            identity, cached = await services.identities.settle(
+                services.reader.refresh(case).cached,
+                leadership,
+                reported_name=_choose_name(case.cached, actual, facts.platform),
+                reached=actual.reached,
             )
-            if (error := error_of(identity)) is not None:
+            if (error := to_error(identity)) is not None:
                 raise error
-            before, case = case.node, on.cases.identified(case, identity, cached)
-            if before is None and case.node is not None and case.node.adopted:
+            before, case = case.node, services.reader.with_identity(case, identity, cached)
+            if before is None and case.node is not None and case.node.is_adopted:
                 raise AdoptedNodeFound(f"the host is Node {case.node.metadata.name}, which was adopted: the next pass knows it")
-            facts = await self.nodes.providers.added(facts, self.directory.payload, leadership.client)
-            return await self.nodes.facts.joining(facts, case, node_ip(actual, given), leadership)
+            facts = await self.nodes.providers.add_configuration(facts, self.directory.payload, leadership.client)
+            return await self.nodes.facts.add_node_facts(facts, case, select_node_ip(actual, configured_ip), leadership)
         except ApiError as error:
             raise NotRecorded(f"which Node the host is, and its token, could not be written down: {error}") from None
 
-    def _may_boot(self, case: InstanceView) -> bool:
-        """Whether a boot disturbs nobody: the Node was emptied, or is not Ready, or is not there."""
+    def _can_reboot(self, case: InstanceView) -> bool:
+        """Return True if a reboot harms no pods: the Node is drained, not Ready, or does not exist."""
         identities = self.nodes.on.identities
-        return self.emptied or not is_ready(identities.node(identities.of(case.cached)))
+        return self.node_drained or not is_ready(identities.get_node(identities.identify(case.cached)))
 
-    async def _boot(self, on: HostSession, found: Configured) -> None:
-        cached = on.case.cached
-        on.leadership.recorder.normal(regarding_of(cached), "Rebooting", f"{found.reboot}: the host boots once")
-        self.nodes.interruptions.booted(cached, self.nodes.on.turns.beat(on.case))
+    async def _reboot(self, session: HostSession, result: ConfigureResult) -> None:
+        cached = session.view.cached
+        session.leadership.recorder.record_normal(to_regarding(cached), "Rebooting", f"{result.reboot}: the host reboots")
+        self.nodes.interruptions.record_reboot(cached, self.nodes.on.host_rollout.find_newest_heartbeat(session.view))
         try:
-            await hosts.reboot(on.target.access, on.host_keys, on.settings)
+            await hosts.request_reboot(session.target.access, session.host_keys, session.settings)
         except HostError as error:
             # the host may be on its way down; the next pass sees what came of it
             _log.info("boot not confirmed", instance=cached.metadata.name, error=str(error))
 
     # --- what came of it
 
-    async def judge(self, on: HostSession, found: PassResult, given: Egress | None) -> None:
+    async def report(self, session: HostSession, result: PassResult, record: PassRecord, fallback: Egress | None) -> None:
         """Tell the rollout of the payload, and who interrupted the Node."""
-        case, target, nodes, turns = on.case, on.target, self.nodes, self.nodes.on.turns
+        case, target, nodes, host_rollout = session.view, session.target, self.nodes, self.nodes.on.host_rollout
         away = case.node is not None and not case.node.is_ready
-        upgrade = nodes.interruptions.turn(case.cached.key) if self.emptied or away else None
-        if self.emptied or upgrade is not None:
-            nodes.interruptions.worked(case.cached, found, turns.before(case))
+        upgrade = nodes.interruptions.get_rollout(case.cached.key) if self.node_drained or away else None
+        if self.node_drained or upgrade is not None:
+            nodes.interruptions.record_pass(case.cached, result, record.heartbeat_before_change)
         if upgrade is not None:
-            got = msgspec.structs.replace(target, egress=given or target.egress)
-            turns.judge(upgrade, case, got, found, on.leadership)
-        elif not self.emptied and _is_as_asked_for(found):
-            upgrade = await nodes.upgrades.meet(target, turns.digest(on.leadership))
-            turns.judge_found(upgrade, case, target, found, on.leadership)
+            got = msgspec.structs.replace(target, egress=fallback or target.egress)
+            host_rollout.report(upgrade, case, got, result, record, session.leadership)
+        elif not self.node_drained and _is_complete(result):
+            upgrade = await host_rollout.open_rollout(nodes.upgrades, target, session.leadership)
+            host_rollout.report_conforming(upgrade, case, target, result, record, session.leadership)
 
-    async def conclude(self, case: InstanceView, found: PassResult, done: Done, leadership: Leadership) -> Done:
-        """What is there, and what is not yet: of the payload, of the Node, and of the way back to taking pods."""
-        if found.error is not None or not isinstance(found, Configured):
+    async def build_result(
+        self, case: InstanceView, pass_result: PassResult, done: StageResult, leadership: Leadership
+    ) -> StageResult:
+        """Return what is installed and what is missing: of the payload, of the Node, and until it accepts pods again."""
+        if pass_result.error is not None or not isinstance(pass_result, ConfigureResult):
             return done
         payload, node, key = self.directory.payload, case.node, case.cached.key
-        if found.reboot:
-            return self._booting(case, found, done)
+        if pass_result.reboot:
+            return self._build_rebooting_result(case, pass_result, done)
         done = replace(done, fields=done.fields | {"payload_version": payload.version})
-        if lacks := outstanding(found, node):
-            done = done.saying(Configured=Condition("False", "Waiting", lacks))
-        elif said := "; ".join(self._remarks(case, found, leadership)):
-            done = done.saying(Configured=Condition("True", "UpToDate", f"the host is as the settings ask for; {said}"))
+        if lacks := describe_outstanding(pass_result, node):
+            done = done.with_conditions(Configured=Condition("False", "Waiting", lacks))
+        elif message := "; ".join(self._list_remarks(case, pass_result, leadership)):
+            done = done.with_conditions(
+                Configured=Condition("True", "UpToDate", f"the host is as the settings ask for; {message}")
+            )
         if node is not None:
-            if not node.adopted and self._has_come(node) and joined_nodes.is_first(node, installed=True):
+            if not node.is_adopted and self._has_registered(node) and joined_nodes.is_first_observation(node, installed=True):
                 await self.nodes.hold_back(key, node, leadership)
-            await mark(case.cached, node, payload.version, done.fields.get("state_hash"), leadership)
-            if not lacks and (joined_nodes.is_pending(node) or key in self.nodes.cordoned):
-                await joined_nodes.let_in(node, leadership)
-                self.nodes.cordoned.discard(key)
-        done = self._readiness(case, found.node_name, done, leadership)
-        interrupted = node is not None and (self.emptied or node.cordoned_for is not None)
+            await annotate_node(case.cached, node, payload.version, done.fields.get("state_hash"), leadership)
+            if not lacks and (joined_nodes.is_pending(node) or self.nodes.get_memory(key).is_cordoned):
+                await joined_nodes.admit_pods(node, leadership)
+                self.nodes.get_memory(key).is_cordoned = False
+        done = self._add_readiness(case, pass_result.node_name, done, leadership)
+        interrupted = node is not None and (self.node_drained or node.cordoned_for is not None)
         if node is None or not interrupted or await self.nodes.interruptions.give_back(case.cached, node, leadership):
             return done
-        said = f"payload {payload.version} is installed; Node {found.node_name} takes pods again when its kubelet was heard of"
-        waits = done.saying(Configured=Condition("False", "WaitingForNode", said))
+        message = (
+            f"payload {payload.version} is installed; Node {pass_result.node_name} takes pods again when its kubelet "
+            f"was heard of"
+        )
+        waits = done.with_conditions(Configured=Condition("False", "WaitingForNode", message))
         return replace(waits, result=Result(again=self.nodes.on.pace.unready / 4))
 
-    def _booting(self, case: InstanceView, found: Configured, done: Done) -> Done:
-        waits = "" if self._may_boot(case) else f"; Node {found.node_name} is drained before the host boots"
-        done = done.saying(
-            RebootRequired=Condition("True", PREPARATION, found.reboot),
-            Configured=Condition("False", "RebootRequired", f"{found.reboot}{waits}"),
+    def _build_rebooting_result(self, case: InstanceView, result: ConfigureResult, done: StageResult) -> StageResult:
+        waits = "" if self._can_reboot(case) else f"; Node {result.node_name} is drained before the host boots"
+        done = done.with_conditions(
+            RebootRequired=Condition("True", PREPARATION, result.reboot),
+            Configured=Condition("False", "RebootRequired", f"{result.reboot}{waits}"),
         )
         return replace(done, result=Result(again=self.nodes.on.pace.unready / 4))
 
-    def _has_come(self, node: HostNode) -> bool:
-        """Whether a Node registered while its host was worked on."""
+    def _has_registered(self, node: HostNode) -> bool:
+        """Return True if a Node registered during the pass."""
         return self.earlier is not None and node.metadata.uid not in self.earlier
 
-    def _remarks(self, case: InstanceView, found: Configured, leadership: Leadership) -> list[str]:
-        """What is worth a word though the host is as it should be."""
-        state, cluster = found.after or found.before, self.nodes.cluster
+    def _list_remarks(self, case: InstanceView, result: ConfigureResult, leadership: Leadership) -> list[str]:
+        """Return notes on a host that is configured as desired."""
+        state, cluster = result.after or result.before, self.nodes.cluster
         version = state.os_version if state is not None else ""
         unknown = [
-            *support.problems(version, platform=cluster.platform, vxlan_port=cluster.vxlan_port),
-            *support.programs(
+            *support.iter_windows_problems(version, platform=cluster.platform, vxlan_port=cluster.vxlan_port),
+            *support.iter_outdated_programs(
                 ssh_server=state.ssh_server if state is not None else "",
                 runtime=case.node.runtime if case.node is not None else "",
                 openshift=cluster.known_version if cluster.network else "",
             ),
         ]
         for problem in unknown:
-            leadership.recorder.warning(regarding_of(case.cached), "UnsupportedVersion", problem)
-        taken = taken_over(state) if state is not None else ()
-        return [*taken, *remarks(found, self.directory.payload, cluster.linux_versions()), *unknown]
+            leadership.recorder.record_warning(to_regarding(case.cached), "UnsupportedVersion", problem)
+        taken = iter_takeover_notes(state) if state is not None else ()
+        return [*taken, *iter_remarks(result, self.directory.payload, cluster.list_linux_versions()), *unknown]
 
-    def _readiness(self, case: InstanceView, name: str, done: Done, leadership: Leadership) -> Done:
-        """What is said of the Node, and when the host is looked at again: sooner while it is not Ready."""
-        key, node, pace, unready = case.cached.key, case.node, self.nodes.on.pace, self.nodes.unready
+    def _add_readiness(self, case: InstanceView, name: str, done: StageResult, leadership: Leadership) -> StageResult:
+        """Return the result with the Node's state and the time of the next check, earlier while it is not Ready."""
+        node, pace, memory = case.node, self.nodes.on.pace, self.nodes.get_memory(case.cached.key)
         if is_ready(node):
-            unready.pop(key, None)
+            memory.unready_since = None
             waits = done.conditions["Configured"].reason == "Waiting"
             return replace(done, result=Result(again=pace.unready / 4)) if waits else done
         done = replace(done, result=Result(again=pace.unready))
         if case.identity.refusal:
             return done
-        lasted = time.monotonic() - unready.setdefault(key, time.monotonic())
+        if memory.unready_since is None:
+            memory.unready_since = time.monotonic()
+        lasted = time.monotonic() - memory.unready_since
         if lasted >= pace.ready:
             what = "has not registered" if node is None else "is not Ready"
             message = (
                 f"Node {name} {what} {lasted / 60:.0f} min after its kubelet was started: look at the kubelet's log on the host"
             )
-            if case.cached.reason("NodeReady") != "NeverReady":
-                leadership.recorder.warning(regarding_of(case.cached), "NeverReady", message)
-            return done.saying(NodeReady=Condition("False", "NeverReady", message))
+            if case.cached.get_reason("NodeReady") != "NeverReady":
+                leadership.recorder.record_warning(to_regarding(case.cached), "NeverReady", message)
+            return done.with_conditions(NodeReady=Condition("False", "NeverReady", message))
         if node is None:
-            message = f"the kubelet was started; Node {name} has not registered yet"
-            return done.saying(NodeReady=Condition("False", "Registering", message))
+            message = f"the kubelet was started, but Node {name} has not registered yet"
+            return done.with_conditions(NodeReady=Condition("False", "Registering", message))
         return done
 
-    def remember(self, case: InstanceView, found: PassResult, leadership: Leadership) -> None:
+    def remember(self, case: InstanceView, result: PassResult, leadership: Leadership) -> None:
         """As for every node."""
-        self.nodes.remember(case, found, leadership, lasting=True)
+        self.nodes.remember(case, result, leadership, lasting=True)
 
 
-def _is_as_asked_for(found: PassResult) -> bool:
-    """Whether a host was looked at, and has all of its payload."""
-    return isinstance(found, Configured) and found.error is None and not found.plan and not found.waiting
+def _needs_name(cached: CachedInstance) -> bool:
+    """Return True if no object and no earlier pass names the Node of a host."""
+    return not cached.spec_fields.get("nodeName") and not cached.live.node_name and not _is_named_by_machine(cached)
+
+
+def _is_named_by_machine(cached: CachedInstance) -> bool:
+    return HOST_NAME in (cached.metadata.annotations or {})
+
+
+def _choose_name(cached: CachedInstance, actual: ObservedState, platform: str) -> str:
+    """Return the name of the Node of a host, as its platform has it. Raises NodeNameUnknown."""
+    if cached.spec_fields.get("nodeName") or _is_named_by_machine(cached):
+        return actual.computer_name
+    name = choose_node_name(
+        platform,
+        recorded=cached.live.node_name,
+        computer_name=actual.computer_name,
+        dns_domain=actual.dns_domain,
+        metadata_name=actual.metadata_name,
+    )
+    if not name:
+        complaint = f" ({actual.metadata_complaint})" if actual.metadata_complaint else ""
+        raise NodeNameUnknown(
+            f"the metadata service of {platform} does not answer on the host{complaint}, and the cloud knows the Node by the"
+            " name there. Make the service reachable, or set spec.nodeName (nodeName= in windows-instances) to the name that"
+            " the cloud has for the instance"
+        )
+    return name
+
+
+def _is_complete(result: PassResult) -> bool:
+    """Return True if a host was read and has its whole payload."""
+    return isinstance(result, ConfigureResult) and result.error is None and not result.plan and not result.waiting

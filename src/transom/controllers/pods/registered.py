@@ -4,20 +4,24 @@ import base64
 import binascii
 import secrets
 import ssl
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import aiohttp
 import msgspec
 
+from transom.common.escaping import escape
 from transom.controllers.runtime.conditions import Condition
 from transom.pods.environment import PodEgress
-from transom.pods.registration import KIND, NAME, TIMEOUT, asks_for, is_ours
-from transom.shown import shown
-from transom.sources.core_objects import at
+from transom.pods.registration import KIND, NAME, TIMEOUT, has_same_rules, is_own
+from transom.sources.core_objects import get_at
 
 _OBJECT: Final = f"{KIND}/{NAME}"
 _API_VERSION: Final = "admission.k8s.io/v1"
+_ADMIT: Final = (
+    f"`kubectl delete mutatingwebhookconfiguration {NAME}` admits pods without the settings, and"
+    " `kubectl label namespace YOUR_NAMESPACE transom.dev/inject=disabled` those of one namespace"
+)
 _LONGEST_ANSWER: Final = 65_536
 _OK: Final = 200
 
@@ -26,48 +30,85 @@ class _Fault(Exception):
     """A server that does not answer as it has to; the message says why."""
 
 
-async def condition(live: Mapping[str, Any] | None, egress: PodEgress) -> Condition:
-    """PodsInjected, where pods get something by the settings. `live` is the registration. Each server is called once."""
+class _Unanswered(NamedTuple):
+    """A server that the API server calls in vain; `refuses`: it refuses pods then (`failurePolicy: Fail`)."""
+
+    address: str
+    fault: str
+    refuses: bool
+
+
+def can_refuse_unanswered(live: Mapping[str, Any] | None) -> bool:
+    """Return True if the API server refuses pods while nothing answers it for our registration."""
+    return live is not None and is_own(live) and any(refuses for _, _, refuses in _iter_servers(live))
+
+
+async def build_pods_injected_condition(live: Mapping[str, Any] | None, egress: PodEgress) -> Condition:
+    """Return PodsInjected. `live` is the registration; each server that it names is called once."""
     if live is None:
-        return _false("NotRegistered", f"there is no {_OBJECT}, so no pod gets anything: is `transom webhook` running?")
-    if not is_ours(live):
-        return _false("NotRegistered", f"{_OBJECT} is somebody else's, so no pod gets anything: remove it")
-    if not asks_for(live, egress):
+        return _build_false_condition(
+            "NotRegistered", f"{_OBJECT} does not exist, so pods get no settings: is `transom webhook` running?"
+        )
+    if not is_own(live):
+        return _build_false_condition(
+            "NotRegistered", f"{_OBJECT} is not managed by Transom, so pods get no settings: remove it"
+        )
+    unanswered = [call_server async for call_server in _call_servers(live)]
+    refusing = next((item for item in unanswered if item.refuses), None)
+    if refusing is not None:
+        return _build_false_condition("PodsRefused", f"{_describe(refusing)}; the API server refuses new pods: {_ADMIT}")
+    if not has_same_rules(live, egress):
         message = f"{_OBJECT} does not ask for what the settings select: is `transom webhook` running, and of this version?"
-        return _false("Outdated", message)
-    for address, bundle in dict.fromkeys(_servers(live)):
-        try:
-            await _call(address, bundle)
-        except _Fault as fault:
-            return _false("NotCalled", f"{shown(address)}, which {_OBJECT} names: {fault}; pods start without the settings")
+        return _build_false_condition("Outdated", message)
+    if unanswered:
+        return _build_false_condition("NotCalled", f"{_describe(unanswered[0])}; pods start without the settings")
     return Condition("True", "Injected", "new pods get the settings from the admission server, which answers")
 
 
-def _false(reason: str, message: str) -> Condition:
+def _describe(unanswered: _Unanswered) -> str:
+    return (
+        f"{escape(unanswered.address)}, which {_OBJECT} names with failurePolicy "
+        f"{'Fail' if unanswered.refuses else 'Ignore'}: {unanswered.fault}"
+    )
+
+
+async def _call_servers(live: Mapping[str, Any]) -> AsyncIterator[_Unanswered]:
+    for address, bundle, refuses in _iter_servers(live):
+        try:
+            await _call_server(address, bundle)
+        except _Fault as fault:
+            yield _Unanswered(address, str(fault), refuses)
+
+
+def _build_false_condition(reason: str, message: str) -> Condition:
     return Condition("False", reason, message)
 
 
-def _servers(live: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Where each entry is sent, and the bundle that it trusts, in base64; of one server the first path alone."""
-    seen = set()
+def _iter_servers(live: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
+    """Return where entries are sent, the bundle that they trust, in base64, and whether one of them refuses pods.
+
+    Of one server there is the first path alone.
+    """
+    servers: dict[tuple[str, str], tuple[str, str, bool]] = {}
     for entry in live.get("webhooks") or ():
         config = entry.get("clientConfig") or {}
-        address, bundle = _address(config), str(config.get("caBundle") or "")
+        address, bundle = _format_address(config), str(config.get("caBundle") or "")
         server = address.rpartition("/")[0], bundle
-        if server not in seen:
-            seen.add(server)
-            yield address, bundle
+        first, _, refuses = servers.get(server, (address, bundle, False))
+        # the default of admissionregistration.k8s.io/v1
+        servers[server] = first, bundle, refuses or entry.get("failurePolicy", "Fail") != "Ignore"
+    return list(servers.values())
 
 
-def _address(config: Mapping[str, Any]) -> str:
+def _format_address(config: Mapping[str, Any]) -> str:
     if config.get("url"):
         return str(config["url"])
-    name, namespace, path = (at(config, ("service", field)) or "" for field in ("name", "namespace", "path"))
-    return f"https://{name}.{namespace}.svc:{at(config, ('service', 'port')) or 443}{path}"
+    name, namespace, path = (get_at(config, ("service", field)) or "" for field in ("name", "namespace", "path"))
+    return f"https://{name}.{namespace}.svc:{get_at(config, ('service', 'port')) or 443}{path}"
 
 
-async def _call(address: str, bundle: str) -> None:
-    """Ask about something that is no pod, as the API server would ask, and trust what it trusts. Raises _Fault."""
+async def _call_server(address: str, bundle: str) -> None:
+    """Send a review of an object that is not a pod, as the API server does, with the same trust. Raises _Fault."""
     uid = secrets.token_hex(16)
     kind = {"group": "", "version": "v1", "kind": "ConfigMap"}
     request = {"uid": uid, "kind": kind, "operation": "CREATE", "dryRun": True}
@@ -77,14 +118,14 @@ async def _call(address: str, bundle: str) -> None:
     try:
         async with (
             aiohttp.ClientSession(timeout=seconds) as session,
-            session.post(address, data=review, headers=headers, ssl=_context(bundle), allow_redirects=False) as response,
+            session.post(address, data=review, headers=headers, ssl=_create_context(bundle), allow_redirects=False) as response,
         ):
             answer = await response.content.read(_LONGEST_ANSWER)
             status = response.status
     except aiohttp.ClientConnectorCertificateError as error:
         cause = error.certificate_error
-        told = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else "it does not fit"
-        raise _Fault(f"its certificate is not one that the caBundle there trusts ({told})") from error
+        problem = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else "it is not valid for this server"
+        raise _Fault(f"its certificate is not one that the caBundle there trusts ({problem})") from error
     except aiohttp.ClientConnectorError as error:
         raise _Fault(f"no connection ({error.os_error.strerror or type(error.os_error).__name__})") from error
     except TimeoutError as error:
@@ -97,11 +138,11 @@ async def _call(address: str, bundle: str) -> None:
         answered = msgspec.json.decode(answer)
     except msgspec.DecodeError:
         answered = None
-    if at(answered, ("response", "uid")) != uid or at(answered, ("response", "allowed")) is not True:
-        raise _Fault("its answer is no admission review")
+    if get_at(answered, ("response", "uid")) != uid or get_at(answered, ("response", "allowed")) is not True:
+        raise _Fault("its answer is not an AdmissionReview")
 
 
-def _context(bundle: str) -> ssl.SSLContext:
+def _create_context(bundle: str) -> ssl.SSLContext:
     """Trust in the bundle alone, as the API server's. Raises _Fault."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:

@@ -1,16 +1,17 @@
-"""How propagated settings stand in a workload cluster, by its own word, and what is said of it at home. Pure."""
+"""The state of propagated settings as a workload cluster reports it, and the resulting conditions. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
+from transom.common.counting import format_first
+from transom.common.escaping import escape
 from transom.controllers.propagation import propagated
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
-from transom.shown import shown
-from transom.sources.core_objects import at
+from transom.sources.core_objects import get_at
 
 _SHOWN: Final = 3
 _LONGEST: Final = 200
@@ -35,58 +36,56 @@ class ClusterStanding(msgspec.Struct, frozen=True):
         return self.heard and not self.word and not self.failure
 
 
-def read(egress: Egress, there: dict[str, Any] | None) -> ClusterStanding:
-    """What an EgressProxy of another cluster says of itself. It is somebody else's text: bounded, and in letters."""
-    generation, listed = at(there, ("metadata", "generation")), at(there, ("status", "conditions"))
+def read(egress: Egress, live_proxy: dict[str, Any] | None) -> ClusterStanding:
+    """Read the status of an EgressProxy in another cluster. Its texts are untrusted: bounded, and of printable characters."""
+    generation, listed = get_at(live_proxy, ("metadata", "generation")), get_at(live_proxy, ("status", "conditions"))
     current = {
-        str(one.get("type")): one
-        for one in (listed if isinstance(listed, list) else ())
-        if isinstance(one, dict) and one.get("observedGeneration") in (None, generation)
+        str(item.get("type")): item
+        for item in (listed if isinstance(listed, list) else ())
+        if isinstance(item, dict) and item.get("observedGeneration") in (None, generation)
     }
-    withheld = propagated.withholds(egress, there)
-    bad = next((one for name in _SPOKEN_OF if (one := current.get(name)) and one.get("status") == "False"), None)
+    withheld = propagated.is_proxy_withheld(egress, live_proxy)
+    bad = next(
+        (condition for name in _SPOKEN_OF if (condition := current.get(name)) and condition.get("status") == "False"), None
+    )
     if bad is None or (withheld and bad.get("type") == "PodsInjected"):
         return ClusterStanding(withheld=withheld, heard="Valid" in current)
-    text = shown(f"{bad.get('type')}={bad.get('reason')}: {bad.get('message')}")
+    text = escape(f"{bad.get('type')}={bad.get('reason')}: {bad.get('message')}")
     return ClusterStanding(withheld=withheld, word=text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…", heard=True)
 
 
-def conditions(standings: Mapping[ObjectKey, ClusterStanding]) -> Conditions:
-    """One word on all clusters that one EgressProxy holds for."""
+def build_conditions(standings: Mapping[ObjectKey, ClusterStanding]) -> Conditions:
+    """Build the condition about all clusters of one EgressProxy."""
     named = sorted(standings.items(), key=lambda item: str(item[0]))
     count = f"{len(named):,}"
-    failed = [one.failure for _, one in named if one.failure]
+    failed = [item.failure for _, item in named if item.failure]
     if failed:
-        return _false("Failed", f"not in {len(failed):,} of {count}: {_list(failed, '; ')}")
-    withheld = [_name(key) for key, one in named if one.withheld]
+        return _build_false_conditions("Failed", f"not in {len(failed):,} of {count}: {format_first(failed, _SHOWN, '; ')}")
+    withheld = [_format_key(key) for key, item in named if item.withheld]
     if withheld:
-        return _false(
+        return _build_false_conditions(
             "PodsWithheld",
-            f"spec.propagated.pods.namespaceSelector: not set, and the proxy has credentials, which whoever reads Secrets in a"
-            f" namespace can read: pods get no proxy in {len(withheld):,} of {count} clusters ({_list(withheld)}) until it, or"
-            " spec.pods of the EgressProxy there, says which namespaces may have them",
+            f"spec.propagated.pods.namespaceSelector: not set, and the proxy has credentials, which readers of Secrets of a"
+            f" namespace can read: pods get no proxy in {len(withheld):,} of {count} clusters"
+            f" ({format_first(withheld, _SHOWN)}) until it, or spec.pods of the EgressProxy there, selects the namespaces that"
+            " may have them",
         )
-    words = [f"{_name(key)} says {one.word}" for key, one in named if one.word]
+    words = [f"{_format_key(key)} says {item.word}" for key, item in named if item.word]
     if words:
-        return _false(
-            "NotReady", f"in all of {count} clusters that ask for it, and {len(words):,} not ready: {_list(words, '; ')}"
+        return _build_false_conditions(
+            "NotReady",
+            f"in all of {count} clusters that require it, and {len(words):,} not ready: {format_first(words, _SHOWN, '; ')}",
         )
-    silent = [_name(key) for key, one in named if not one.heard]
-    text = f"in all of {count} clusters that ask for it"
+    silent = [_format_key(key) for key, item in named if not item.heard]
+    text = f"in all of {count} clusters that require it"
     if silent:
-        text += f"; no word of a Transom there yet: {_list(silent)}"
+        text += f"; no word of a Transom there yet: {format_first(silent, _SHOWN)}"
     return {"Propagated": Condition("True", "Propagated", text)}
 
 
-def _false(reason: str, message: str) -> Conditions:
+def _build_false_conditions(reason: str, message: str) -> Conditions:
     return {"Propagated": Condition("False", reason, message)}
 
 
-def _name(key: ObjectKey) -> str:
+def _format_key(key: ObjectKey) -> str:
     return "/".join(filter(None, key))
-
-
-def _list(items: Iterable[str], between: str = ", ") -> str:
-    items = list(items)
-    more = len(items) - _SHOWN
-    return between.join(items[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")

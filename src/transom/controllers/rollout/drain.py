@@ -1,7 +1,7 @@
-"""A Node made empty, step by step: cordoned, its pods evicted, and given back by who cordoned it.
+"""The drain of a Node, step by step: it is cordoned, its pods evicted, and it is uncordoned by the same field manager.
 
-What is known of a drain stands on the Node: why it was cordoned, when the drain began, and since when it is empty. So another
-process goes on with it.
+The Node holds the state of a drain: why it was cordoned, when the drain began, and since when it is empty. So another
+process continues it.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,10 +11,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from transom.common.timestamps import format_timestamp
 from transom.controllers.runtime.cached import CORDONED, DRAIN, DRAINED, NODES, HostNode
-from transom.controllers.runtime.conditions import timestamp
 from transom.controllers.runtime.controller import Leadership
-from transom.kube import Conflict, NotFound, StatusError
+from transom.kube.bounds import Bound
+from transom.kube.errors import Conflict, NotFound, StatusError
 from transom.kube.events import Regarding
 from transom.kube.objects import OwnerReference, Projected
 from transom.kube.resources import Resource
@@ -58,11 +59,13 @@ class NodePod(Projected, frozen=True):
     status: PodStatus | None = None
 
 
+_BOUND: Final = Bound(256 << 10, 32 << 20)
+"""Of the pods of a Node: one that is larger counts as a pod that cannot be read."""
 PODS: Final = Resource("", "v1", "Pod", "pods", True, NodePod)
 
 
 class Remaining(msgspec.Struct, frozen=True):
-    """A pod that is still there, and why."""
+    """A pod that still exists, and why."""
 
     pod: str
     """`namespace/name`."""
@@ -82,16 +85,16 @@ class DrainProgress(msgspec.Struct, frozen=True):
         return not self.remaining
 
     def __str__(self) -> str:
-        """The pods that remain, each with what holds it."""
-        named = "; ".join(f"{one.pod}: {one.why}" for one in self.remaining[:_SHOWN])
+        """Return the remaining pods, each with what blocks it."""
+        named = "; ".join(f"{item.pod}: {item.why}" for item in self.remaining[:_SHOWN])
         return named + (f"; and {len(self.remaining) - _SHOWN} more" if len(self.remaining) > _SHOWN else "")
 
 
-def fate(pod: NodePod) -> Fate:
-    """What a drain does with a pod.
+def get_fate(pod: NodePod) -> Fate:
+    """Return what a drain does with a pod.
 
-    A DaemonSet's comes back to a cordoned Node, and a mirror pod belongs to its host: `kubectl drain` leaves both. A pod that
-    has ended stays, too: its log may still be read.
+     Pods of DaemonSets return to a cordoned Node and mirror pods belong to their host: `kubectl drain` leaves both. A pod that
+    has ended also stays, since its log may still be read.
     """
     meta = pod.metadata
     if meta.annotations is not None and meta.annotations.mirror is not None:
@@ -113,61 +116,63 @@ class Drain:
     purpose: Purpose
     leadership: Leadership
     regarding: Regarding
-    """Whose events tell of it."""
+    """The object of its events."""
     now: Callable[[], datetime]
     timeout: float
     """Seconds after which it is overdue."""
 
-    async def step(self) -> DrainProgress:
+    async def run_step(self) -> DrainProgress:
         """Cordon the Node where it is not, evict what remains, and say who is left. A Node that is gone is empty.
 
         Pods have the time that they ask for to end. Raises ApiError.
         """
         try:
-            node = await self._change(self._cordoned)
+            node = await self._patch_node(self._build_cordon_patch)
         except NotFound:
             return DrainProgress()
-        found = await self.leadership.client.list_objects(PODS, fields=f"spec.nodeName={self.node}")
-        remaining = [left for pod in found.items if (left := await self._ended(pod)) is not None]
+        pods = await self.leadership.client.list_objects(PODS, fields=f"spec.nodeName={self.node}", bound=_BOUND)
+        remaining = [left for pod in pods.items if (left := await self._explain_remaining(pod)) is not None]
         remaining += [
-            _unreadable(one.metadata.metadata.namespace, one.metadata.metadata.name)
-            for one in found.malformed
-            if not one.in_use
+            _build_unreadable(item.metadata.metadata.namespace, item.metadata.metadata.name)
+            for item in pods.malformed
+            if not item.in_use
         ]
         if not remaining:
             if not node.drained:
-                await self._change(self._drained)
-                self.leadership.recorder.normal(self.regarding, "Drained", f"Node {self.node} has no pods left that can go")
+                await self._patch_node(self._build_drained_patch)
+                self.leadership.recorder.record_normal(
+                    self.regarding, "Drained", f"Node {self.node} has no pods left that can go"
+                )
             return DrainProgress()
-        begun = node.draining_since or self.now()
-        lasted = (self.now() - begun).total_seconds()
+        start = node.draining_since or self.now()
+        lasted = (self.now() - start).total_seconds()
         progress = DrainProgress(tuple(remaining), overdue=lasted >= self.timeout)
         if progress.overdue:
             # the same words each time: who comes again and again tells one event
             message = f"Node {self.node} is not empty after {self.timeout / 60:.0f} min: {progress}"
-            self.leadership.recorder.warning(self.regarding, "DrainBlocked", message)
+            self.leadership.recorder.record_warning(self.regarding, "DrainBlocked", message)
         return progress
 
     async def uncordon(self) -> None:
         """End the drain: what we cordoned takes pods again; a cordon that a person made stays. Raises ApiError."""
         try:
-            before = await self._read()
-            await self._change(_given_back)
+            before = await self._read_node()
+            await self._patch_node(_build_uncordon_patch)
         except NotFound:
             return
         if before.cordoned and before.cordoned_for is not None:
-            self.leadership.recorder.normal(self.regarding, "Uncordoned", f"Node {self.node} takes pods again")
+            self.leadership.recorder.record_normal(self.regarding, "Uncordoned", f"Node {self.node} takes pods again")
 
-    async def _read(self) -> HostNode:
-        """The Node. Raises NotFound, also where there is another one of its name by now."""
+    async def _read_node(self) -> HostNode:
+        """Return the Node. Raises NotFound, also if another Node has its name by now."""
         node = await self.leadership.client.get(NODES, self.node)
         if node.metadata.uid != self.uid:
             raise NotFound(404, "NotFound", f"Node {self.node} was made again")
         return node
 
-    async def _ended(self, pod: NodePod) -> Remaining | None:
-        """Why a pod is still there after it was told to go; None where it does not matter."""
-        decided = fate(pod)
+    async def _explain_remaining(self, pod: NodePod) -> Remaining | None:
+        """Return why a pod remains after its deletion; None if that does not matter."""
+        decided = get_fate(pod)
         meta = pod.metadata
         name = f"{meta.namespace}/{meta.name}"
         if decided == "stay":
@@ -180,19 +185,19 @@ class Drain:
             "metadata": {"name": meta.name, "namespace": meta.namespace},
             "deleteOptions": {"preconditions": {"uid": meta.uid}},
         }
-        path = PODS.path(meta.namespace, meta.name, "eviction")
+        path = PODS.build_path(meta.namespace, meta.name, "eviction")
         try:
             await self.leadership.client.request("POST", path, None, body, retries=0)
         except (NotFound, Conflict):
             return None
         except StatusError as error:
             return Remaining(name, str(error))
-        return Remaining(name, "was told to end")
+        return Remaining(name, "is terminating")
 
-    async def _change(self, wanted: Callable[[HostNode], Values | None]) -> HostNode:
-        """The Node after a change to what was read of it; somebody else's change in between is read again."""
+    async def _patch_node(self, wanted: Callable[[HostNode], Values | None]) -> HostNode:
+        """Patch the observed Node; after a conflict, read it again. Return the result."""
         for attempt in range(_ATTEMPTS):
-            node = await self._read()
+            node = await self._read_node()
             change = wanted(node)
             if change is None:
                 return node
@@ -206,22 +211,24 @@ class Drain:
                     raise
                 continue
             if spec and changed.cordoned:
-                self.leadership.recorder.normal(self.regarding, "Cordoned", f"Node {self.node} takes no pods: {self.purpose}")
+                self.leadership.recorder.record_normal(
+                    self.regarding, "Cordoned", f"Node {self.node} takes no pods: {self.purpose}"
+                )
             return changed
         raise AssertionError("unreachable")  # pragma: no cover
 
-    def _cordoned(self, node: HostNode) -> Values | None:
-        begun = timestamp(node.draining_since or self.now())
+    def _build_cordon_patch(self, node: HostNode) -> Values | None:
+        start = format_timestamp(node.draining_since or self.now())
         if node.cordoned:
-            return None if node.draining_since is not None else {"annotations": {DRAIN: begun}}
-        annotations = {CORDONED: self.purpose, DRAIN: begun, DRAINED: None}
+            return None if node.draining_since is not None else {"annotations": {DRAIN: start}}
+        annotations = {CORDONED: self.purpose, DRAIN: start, DRAINED: None}
         return {"annotations": annotations, "spec": {"unschedulable": True}}
 
-    def _drained(self, node: HostNode) -> Values | None:
-        return {"annotations": {DRAINED: timestamp(self.now())}}
+    def _build_drained_patch(self, node: HostNode) -> Values | None:
+        return {"annotations": {DRAINED: format_timestamp(self.now())}}
 
 
-def _given_back(node: HostNode) -> Values | None:
+def _build_uncordon_patch(node: HostNode) -> Values | None:
     cached = node.metadata.annotations
     if cached is None or (cached.cordoned, cached.drain, cached.drained) == (None, None, None):
         return None
@@ -229,5 +236,5 @@ def _given_back(node: HostNode) -> Values | None:
     return {"annotations": annotations} | ({"spec": {"unschedulable": None}} if cached.cordoned is not None else {})
 
 
-def _unreadable(namespace: str | None, name: str) -> Remaining:
+def _build_unreadable(namespace: str | None, name: str) -> Remaining:
     return Remaining(f"{namespace}/{name}", "cannot be read")

@@ -14,55 +14,55 @@ from transom.kube.backoff import set_within
 from transom.kube.client import Client
 from transom.kube.store import Store
 
-HEARTBEAT: Final = 120.0
+HEARTBEAT_SECONDS: Final = 120.0
 """Seconds in which a Node's kubelet must be heard of after it was restarted."""
 
 
 class Heartbeats:
-    """Told of each change of a Node by whoever follows `nodes`."""
+    """The last heartbeats of Nodes. The watcher of Nodes calls `update` on each change."""
 
     def __init__(self, nodes: Store[HostNode]) -> None:
         self._nodes = nodes
         self._waiting: dict[str, dict[asyncio.Event, datetime]] = {}
 
-    def seen(self, name: str, node: HostNode | None) -> None:
-        """A Node is there now, or changed."""
+    def update(self, name: str, node: HostNode | None) -> None:
+        """Record a new or changed Node."""
         for heard, before in self._waiting.get(name, {}).items():
-            if beats(node, before):
+            if is_newer(node, before):
                 heard.set()
 
-    def newest(self, name: str) -> datetime | None:
+    def find_newest(self, name: str) -> datetime | None:
         """When the kubelet of a Node last said that it is Ready, by its own clock; None where it does not."""
-        return beat_of(self._nodes.snapshot().named(name))
+        return read_heartbeat(self._nodes.take_snapshot().find_named(name))
 
-    async def heard_of(self, name: str, before: datetime, client: Client) -> bool:
-        """Whether the kubelet of a Node says that it is Ready, later than it did `before`; waits at most `HEARTBEAT` seconds.
+    async def wait_for_newer(self, name: str, before: datetime, client: Client) -> bool:
+        """Return True if a Node's kubelet reports Ready later than `before`; wait at most `HEARTBEAT` seconds.
 
-        Raises ApiError: before a kubelet is given up the API server is asked, which may be what was not heard of.
+        Before it gives a kubelet up, it asks the API server, whose watch may be late. Raises ApiError.
         """
-        if beats(self._nodes.snapshot().named(name), before):
+        if is_newer(self._nodes.take_snapshot().find_named(name), before):
             return True
         heard = asyncio.Event()
         self._waiting.setdefault(name, {})[heard] = before
         try:
-            if await set_within(heard, HEARTBEAT):
+            if await set_within(heard, HEARTBEAT_SECONDS):
                 return True
-            found = (await client.list_objects(NODES, fields=f"metadata.name={name}")).items
-            return beats(next(iter(found), None), before)
+            nodes = (await client.list_objects(NODES, fields=f"metadata.name={name}")).items
+            return is_newer(next(iter(nodes), None), before)
         finally:
             del self._waiting[name][heard]
             if not self._waiting[name]:
                 del self._waiting[name]
 
 
-def beat_of(node: HostNode | None) -> datetime | None:
-    """When the kubelet of a Node last said that it is Ready, by its own clock; None where it does not say so."""
+def read_heartbeat(node: HostNode | None) -> datetime | None:
+    """Return when the kubelet of a Node last reported Ready, by its own clock; None if it does not report Ready."""
     ready = node.ready if node is not None else None
     beat = ready.last_heartbeat_time if ready is not None and ready.status == "True" else None
     return beat.astimezone(UTC) if beat is not None else None
 
 
-def beats(node: HostNode | None, before: datetime) -> bool:
-    """Whether the kubelet of a Node has said that it is Ready since it said so `before`."""
-    beat = beat_of(node)
+def is_newer(node: HostNode | None, before: datetime) -> bool:
+    """Return True if the kubelet of a Node reported Ready after `before`."""
+    beat = read_heartbeat(node)
     return beat is not None and beat > before

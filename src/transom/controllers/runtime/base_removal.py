@@ -1,6 +1,6 @@
-"""EgressProxy/cluster that is being deleted: a wish for no proxy, or the end of something larger, which changes no host.
+"""The deletion of EgressProxy/cluster: a request for no proxy, or part of a larger deletion, which changes no host.
 
-The finalizer keeps the object until the hosts were given back, so that a deletion is known after a restart.
+The finalizer keeps the object until the hosts are restored, so that a deletion is known after a restart.
 """
 
 import contextlib
@@ -11,8 +11,8 @@ import msgspec
 import structlog
 
 from transom.controllers.runtime.watched_settings import SettingsInformers
-from transom.kube import Conflict, NotFound
-from transom.kube.objects import Whole
+from transom.kube.errors import Conflict, NotFound
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.layers import BASE
 from transom.proxy.objects import Cluster, EgressProxy, EgressProxySpec, SettingsObjects
@@ -29,83 +29,83 @@ LEAVE_HOST: Final = "transom.dev/leave-host"
 
 
 class Deletion(msgspec.Struct, frozen=True):
-    """What the deletion of the base means. `left`: why no host is changed; None where the settings are taken away.
+    """The meaning of the base's deletion. `left`: why no host is changed; None if the settings are removed.
 
-    `accident`: nobody has spoken of the settings at all, and what holds goes on to hold.
+    `accident`: no person removed the settings, so the effective ones stay.
     """
 
     left: str | None = None
     accident: bool = False
 
 
-def base_of(informers: SettingsInformers) -> Whole | None:
+def find_base(informers: SettingsInformers) -> UnstructuredObject | None:
     """EgressProxy/cluster."""
-    return informers.egress_proxies.snapshot().named(BASE)
+    return informers.egress_proxies.take_snapshot().find_named(BASE)
 
 
-def is_going(base: Whole | None) -> bool:
-    """Whether it is being deleted."""
+def is_deleted(base: UnstructuredObject | None) -> bool:
+    """Return True if the base is being deleted."""
     return base is not None and base.metadata.deletion_timestamp is not None
 
 
-async def judged(informers: SettingsInformers, objects: SettingsObjects) -> Deletion | None:
-    """What the deletion of the base means; None where it is not being deleted. Raises ApiError."""
-    base = base_of(informers)
-    if base is None or not is_going(base):
+async def judge_deletion(informers: SettingsInformers, objects: SettingsObjects) -> Deletion | None:
+    """Return the meaning of the base's deletion; None if it is not being deleted. Raises ApiError."""
+    base = find_base(informers)
+    if base is None or not is_deleted(base):
         return None
-    if not await informers.settings_definition_stands():
+    if not await informers.is_settings_kind_permanent():
         return Deletion("the definition of EgressProxy is being deleted", accident=True)
-    if not await informers.namespace_stands():
+    if not await informers.is_namespace_permanent():
         return Deletion(f"namespace {informers.namespace} is being deleted", accident=True)
     if (base.metadata.annotations or {}).get(LEAVE_HOST) == "true":
-        return Deletion(f"annotation {LEAVE_HOST} says so")
-    if (other := _successor(objects.egress_proxies, objects.clusters)) is not None:
+        return Deletion(f"annotation {LEAVE_HOST} is set")
+    if (other := _find_successor(objects.egress_proxies, objects.clusters)) is not None:
         return Deletion(f"EgressProxy/{other} has no effect, and looks like the same under another name: name it {BASE}")
     return Deletion()
 
 
-def without(objects: Any, deletion: Deletion | None) -> Any:
-    """The objects as the settings are made of them, with a base that is being deleted emptied, or gone.
+def without_deleted_base(objects: Any, deletion: Deletion | None) -> Any:
+    """Return the objects for building the settings: a base that is being deleted is empty or missing in them.
 
-    What it says of Windows still holds while hosts are given back. Beside OpenShift's Proxy it was not the base.
+    Its settings of Windows still apply while hosts are restored. With OpenShift's Proxy, it was not the base.
     """
     if deletion is None:
         return objects
     kept = []
-    for one in objects.egress_proxies:
-        if one.metadata.name != BASE:
-            kept.append(one)
+    for egress_proxy in objects.egress_proxies:
+        if egress_proxy.metadata.name != BASE:
+            kept.append(egress_proxy)
         elif deletion.left is None and objects.proxy is None:
-            kept.append(msgspec.structs.replace(one, spec=EgressProxySpec(windows=one.spec.windows)))
+            kept.append(msgspec.structs.replace(egress_proxy, spec=EgressProxySpec(windows=egress_proxy.spec.windows)))
     return msgspec.structs.replace(objects, egress_proxies=tuple(kept))
 
 
-def _successor(proxies: Iterable[EgressProxy], clusters: Iterable[Cluster]) -> str | None:
-    """An EgressProxy that no cluster has: what a base was renamed to."""
-    for one in proxies:
-        selector = one.spec.cluster_selector
-        if one.metadata.name != BASE and not any(selector is None or selector.matches(c.metadata.labels) for c in clusters):
-            return one.metadata.name
+def _find_successor(proxies: Iterable[EgressProxy], clusters: Iterable[Cluster]) -> str | None:
+    """Return the name of an EgressProxy that selects no cluster: the base was renamed to it."""
+    for proxy in proxies:
+        selector = proxy.spec.cluster_selector
+        if proxy.metadata.name != BASE and not any(selector is None or selector.matches(c.metadata.labels) for c in clusters):
+            return proxy.metadata.name
     return None
 
 
-def has_finalizer(base: Whole) -> bool:
-    """Whether Transom has a word in the deletion of the base."""
+def has_finalizer(base: UnstructuredObject) -> bool:
+    """Return True if Transom's finalizer is on the base."""
     return FINALIZER in (base.metadata.finalizers or ())
 
 
-async def put_finalizer(base: Whole, leadership: "Leadership") -> None:
+async def put_finalizer(base: UnstructuredObject, leadership: "Leadership") -> None:
     """Put it on. Raises ApiError."""
     await _set(base, [*(base.metadata.finalizers or ()), FINALIZER], leadership)
 
 
-async def take_finalizer(base: Whole, leadership: "Leadership") -> None:
-    """Take it off; others' stay. Raises ApiError."""
-    await _set(base, [one for one in base.metadata.finalizers or () if one != FINALIZER], leadership)
-    _log.info("finalizer taken off", object=f"EgressProxy/{base.metadata.name}")
+async def take_finalizer(base: UnstructuredObject, leadership: "Leadership") -> None:
+    """Remove it; those of others stay. Raises ApiError."""
+    await _set(base, [finalizer for finalizer in base.metadata.finalizers or () if finalizer != FINALIZER], leadership)
+    _log.info("finalizer removed", object=f"EgressProxy/{base.metadata.name}")
 
 
-async def _set(base: Whole, finalizers: list[str], leadership: "Leadership") -> None:
+async def _set(base: UnstructuredObject, finalizers: list[str], leadership: "Leadership") -> None:
     meta = base.metadata
     # the version keeps somebody else's finalizer that came meanwhile; another event comes with it
     change = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": finalizers}}

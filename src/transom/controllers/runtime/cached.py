@@ -1,4 +1,4 @@
-"""What is kept of the kinds that there are thousands of: no more than somebody reads."""
+"""The cached fields of kinds with thousands of objects: only those that a controller reads."""
 
 import sys
 from collections.abc import Iterable
@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.capi.injection import LABEL
-from transom.controllers.runtime.conditions import moment
+from transom.capi.bootstrap.injection import LABEL
+from transom.common.timestamps import parse_timestamp
 from transom.kube.objects import NodeAddress, ObjectMeta, Projected
 from transom.kube.resources import NODES as WHOLE_NODES
 from transom.kube.resources import WINDOWS_INSTANCES as WHOLE_INSTANCES
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey
 from transom.kube.versions import PREFERRED
-from transom.windows.nodes import WindowsInstanceStatus, address
+from transom.windows.nodes.windows_instance import WindowsInstanceStatus, parse_ip_address
 
 MANAGED_BY_WMCO: Final = "windowsmachineconfig.openshift.io/version"
 ADOPT: Final = "transom.dev/adopt"
@@ -31,6 +31,9 @@ PAYLOAD_VERSION: Final = "transom.dev/payload-version"
 """Which payload the Node's host has."""
 FIRST: Final = "transom.dev/first-configuration"
 """Of a Node that Transom joined: `Cordoned` and `Pending` until everything of its payload has run once, then `Done`."""
+_MAX_ADDRESSES: Final = 64
+_MAX_NAME: Final = 253
+"""Characters of a DNS name (Kubernetes, "Object Names and IDs")."""
 UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 """The taint that a Node has until its cloud provider has looked at it (Kubernetes, "Well-Known Labels and Taints")."""
 JOINED: Final = "transom.dev/instance"
@@ -96,11 +99,11 @@ class NodeSystem(Projected, frozen=True):
     container_runtime_version: str | None = None
 
     def __post_init__(self) -> None:
-        _share_texts(self, self.__struct_fields__)
+        _intern_fields(self, self.__struct_fields__)
 
 
 class NodeState(Projected, frozen=True):
-    """`status` of a Node. Of its conditions, Ready alone is kept."""
+    """`status` of a Node. Of its conditions, Ready alone is kept; of its addresses, as many as a Node can have use for."""
 
     addresses: list[NodeAddress] | None = None
     conditions: list[NodeCondition] | None = None
@@ -108,16 +111,20 @@ class NodeState(Projected, frozen=True):
 
     def __post_init__(self) -> None:
         if self.conditions:
-            kept = [one for one in self.conditions if one.type == "Ready"]
+            kept = [condition for condition in self.conditions if condition.type == "Ready"]
             msgspec.structs.force_setattr(self, "conditions", kept)
             for condition in kept:
-                _share_texts(condition, ("type", "status", "reason"))
-        for one in self.addresses or ():
-            _share_texts(one, ("type",))
+                _intern_fields(condition, ("type", "status", "reason"))
+        if self.addresses:
+            # a kubelet writes these: a Node that were refused for them would count as one that is not there
+            kept_addresses = [item for item in self.addresses if len(item.address or "") <= _MAX_NAME][:_MAX_ADDRESSES]
+            msgspec.structs.force_setattr(self, "addresses", kept_addresses)
+            for kept_address in kept_addresses:
+                _intern_fields(kept_address, ("type",))
 
 
-def _share_texts(part: msgspec.Struct, fields: Iterable[str]) -> None:
-    """The same few texts stand in five thousand Nodes, or in a thousand instances."""
+def _intern_fields(part: msgspec.Struct, fields: Iterable[str]) -> None:
+    """Intern strings: the same few are in five thousand Nodes or a thousand instances."""
     for field in fields:
         if text := getattr(part, field):
             msgspec.structs.force_setattr(part, field, sys.intern(text))
@@ -137,7 +144,7 @@ class NodeSpec(Projected, frozen=True):
 
     def __post_init__(self) -> None:
         if self.taints:
-            kept = [one for one in self.taints if one.key == UNINITIALIZED]
+            kept = [taint for taint in self.taints if taint.key == UNINITIALIZED]
             msgspec.structs.force_setattr(self, "taints", kept or None)
 
 
@@ -152,7 +159,7 @@ class HostNode(Projected, frozen=True):
     def ready(self) -> NodeCondition | None:
         """Its condition Ready."""
         conditions = (self.status.conditions if self.status else None) or ()
-        return next((one for one in conditions if one.type == "Ready"), None)
+        return next((condition for condition in conditions if condition.type == "Ready"), None)
 
     @property
     def is_ready(self) -> bool:
@@ -163,12 +170,12 @@ class HostNode(Projected, frozen=True):
     def addresses(self) -> tuple[str, ...]:
         """Names and IPs, in lower case."""
         listed = (self.status.addresses if self.status else None) or ()
-        return tuple(one.address.casefold() for one in listed if one.address)
+        return tuple(item.address.casefold() for item in listed if item.address)
 
     @property
     def ips(self) -> frozenset[str]:
         """Its IP addresses, each in one spelling."""
-        return frozenset(found for text in self.addresses if (found := address(text)) is not None)
+        return frozenset(ip_address for text in self.addresses if (ip_address := parse_ip_address(text)) is not None)
 
     @property
     def system(self) -> str:
@@ -203,12 +210,12 @@ class HostNode(Projected, frozen=True):
 
     @property
     def draining_since(self) -> datetime | None:
-        """When its drain began; None where it is not drained, or nobody can say since when."""
-        return moment(self.metadata.annotations.drain if self.metadata.annotations else None)
+        """When its drain started; None if it is not drained, or that is unknown."""
+        return parse_timestamp(self.metadata.annotations.drain if self.metadata.annotations else None)
 
     @property
     def drained(self) -> bool:
-        """Whether a drain has ended, and the Node was not given back."""
+        """Whether a drain has ended, and the Node was not uncordoned."""
         return self.metadata.annotations is not None and self.metadata.annotations.drained is not None
 
     @property
@@ -235,20 +242,20 @@ class HostNode(Projected, frozen=True):
         return (info.container_runtime_version if info else None) or ""
 
     @property
-    def adopted(self) -> bool:
-        """Whether another operator made it a node, and somebody gave it to Transom."""
+    def is_adopted(self) -> bool:
+        """Whether another operator joined the node and a person assigned it to Transom."""
         cached = self.metadata.annotations
         return cached is not None and cached.managed_by_wmco is not None and cached.adopt == "true"
 
     @property
     def takes(self) -> tuple[str, ...]:
         """The services of an adopted Node's host that become Transom's; none where it keeps proxy and trust alone."""
-        named = (self.metadata.annotations.take_over if self.adopted and self.metadata.annotations else None) or ""
-        return tuple(name for one in named.split(",") if (name := one.strip()))
+        named = (self.metadata.annotations.take_over if self.is_adopted and self.metadata.annotations else None) or ""
+        return tuple(name for part in named.split(",") if (name := part.strip()))
 
     @property
-    def managed_by_other(self) -> bool:
-        """Whether another operator has it, and nobody gave it to Transom."""
+    def is_managed_by_other(self) -> bool:
+        """Whether another operator manages it and no person assigned it to Transom."""
         cached = self.metadata.annotations
         return cached is not None and cached.managed_by_wmco is not None and cached.adopt != "true"
 
@@ -260,7 +267,7 @@ _TEXTS: Final = ("type", "status", "reason", "message", "last_transition_time")
 class CachedInstance(Projected, frozen=True):
     """A WindowsInstance without what the server notes of its fields (`managedFields`), which is most of it.
 
-    `spec` is as it came: a reader with findings for what does not fit comes later.
+    `spec` is unchanged: a later reader has findings for its errors.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -269,7 +276,7 @@ class CachedInstance(Projected, frozen=True):
 
     def __post_init__(self) -> None:
         for condition in self.live.conditions:
-            _share_texts(condition, _TEXTS)
+            _intern_fields(condition, _TEXTS)
 
     @property
     def value(self) -> dict[str, Any]:
@@ -283,26 +290,26 @@ class CachedInstance(Projected, frozen=True):
         return ObjectKey(self.metadata.namespace, self.metadata.name)
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def spec_fields(self) -> dict[str, Any]:
         """`spec`, empty where it is none."""
         return self.spec if isinstance(self.spec, dict) else {}
 
     @property
     def live(self) -> WindowsInstanceStatus:
-        """`status`, empty where there is none."""
+        """`status`, empty if it is missing."""
         return self.status if self.status is not None else _NO_STATUS
 
-    def reason(self, condition: str) -> str | None:
-        """Why a condition is as it is; None where it is not there."""
-        return self.live.condition(condition).reason or None
+    def get_reason(self, condition: str) -> str | None:
+        """Return the reason of a condition; None if the condition does not exist."""
+        return self.live.get_condition(condition).reason or None
 
-    def message(self, condition: str) -> str:
-        """What a condition says; empty where it is not there."""
-        return self.live.condition(condition).message
+    def get_message(self, condition: str) -> str:
+        """Return the message of a condition; empty if the condition does not exist."""
+        return self.live.get_condition(condition).message
 
 
 class ClusterAnnotations(msgspec.Struct, frozen=True):
-    """The annotations of a Cluster that somebody reads; others are not kept."""
+    """The annotations of a Cluster that Transom reads."""
 
     paused: str | None = msgspec.field(default=None, name="cluster.x-k8s.io/paused")
     inject: str | None = msgspec.field(default=None, name=LABEL)
@@ -322,7 +329,7 @@ class ClusterMeta(Projected, frozen=True):
 
 
 class Topology(Projected, frozen=True):
-    """`spec.topology` of a Cluster: that it is there is all that is read."""
+    """`spec.topology` of a Cluster: only its existence is read."""
 
 
 class ClusterPart(Projected, frozen=True):
@@ -363,12 +370,16 @@ class CachedCluster(Projected, frozen=True):
         }
         read: dict[str, Any] = {"clusterNetwork": spec.cluster_network, "controlPlaneEndpoint": spec.control_plane_endpoint}
         references = {"infrastructureRef": spec.infrastructure_ref, "controlPlaneRef": spec.control_plane_ref}
-        read |= {key: {"kind": one.kind, "name": one.name} for key, one in references.items() if one is not None}
+        read |= {
+            key: {"kind": reference.kind, "name": reference.name}
+            for key, reference in references.items()
+            if reference is not None
+        }
         return {"apiVersion": self.api_version, "kind": CLUSTERS.kind, "metadata": metadata, "spec": read}
 
     @property
     def deleting(self) -> bool:
-        """Whether it is on its way out."""
+        """Whether it is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
     @property
@@ -378,8 +389,8 @@ class CachedCluster(Projected, frozen=True):
         return noted or (self.spec is not None and self.spec.paused is True)
 
     @property
-    def asks(self) -> bool:
-        """Whether it asks for our entries in its machines, for templates that nobody labels by hand."""
+    def requests_entries(self) -> bool:
+        """Whether it requests Transom's entries in its machines, for templates that no person labels."""
         noted = self.metadata.annotations is not None and self.metadata.annotations.inject == "true"
         return noted or (self.metadata.labels or {}).get(LABEL) == "true"
 

@@ -6,17 +6,18 @@ from typing import Final, Literal
 
 import msgspec
 
+from transom.common.escaping import escape
+from transom.common.timestamps import format_timestamp
 from transom.proxy.status import StatusCondition
-from transom.shown import shown
 
 PENDING: Final = "Pending"
 """The reason of what was True by settings that do not hold any more."""
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """A condition without its times. `reason` is one word in CamelCase, `message` a sentence; no secret is in them.
+    """A condition without its times. `reason` is one word in CamelCase, `message` a sentence; neither has a secret.
 
-    What a host or a server has in the message is there as it is shown.
+    Text of a host or a server in the message is sanitized.
     """
 
     status: Literal["True", "False", "Unknown"]
@@ -25,54 +26,44 @@ class Condition(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.message.isprintable():
-            msgspec.structs.force_setattr(self, "message", shown(self.message))
+            msgspec.structs.force_setattr(self, "message", escape(self.message))
 
 
 Conditions = dict[str, Condition]
 Fields = dict[str, str | None]
-"""Fields of a status besides the conditions, as its struct has them: None leaves one as it is, an empty text takes it away."""
+"""Fields of a status other than its conditions, as in its struct: None leaves one unchanged, an empty string deletes it."""
 
 
-def merge(
+def merge_conditions(
     before: Iterable[StatusCondition],
-    said: Conditions,
+    new_conditions: Conditions,
     types: Iterable[str],
     generation: int | None,
     now: datetime,
     *,
     longest: int,
 ) -> tuple[StatusCondition, ...]:
-    """The conditions of these types, in this order: what is said, else what stood there before.
+    """Merge the conditions of these types, in this order: the new one, else the one of `before`.
 
-    `before` is what stands in the status, `generation` that of the object which was looked at (None: not known). The time of a
-    condition is `now` where its status is another. A message has no more than `longest` letters.
+    `before` is the present status, `generation` that of the observed object (None: not known). The time of a
+    condition is `now` where its status changes. A message has no more than `longest` letters.
     """
-    known = {one.type: one for one in before}
+    known = {item.type: item for item in before}
     merged = []
     for type_ in types:
-        there, condition = known.get(type_), said.get(type_)
+        previous, condition = known.get(type_), new_conditions.get(type_)
         if condition is not None:
-            since = there.last_transition_time if there is not None and there.status == condition.status else timestamp(now)
+            since = (
+                previous.last_transition_time
+                if previous is not None and previous.status == condition.status
+                else format_timestamp(now)
+            )
             message = condition.message if len(condition.message) <= longest else condition.message[: longest - 1] + "…"
             observed = msgspec.UNSET if generation is None else generation
             merged.append(StatusCondition(type_, condition.status, condition.reason, message, since, observed))
-        elif there is not None:
-            merged.append(there)
+        elif previous is not None:
+            merged.append(previous)
     return tuple(merged)
-
-
-def timestamp(now: datetime) -> str:
-    """RFC 3339, whole seconds, UTC."""
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def moment(text: str | None) -> datetime | None:
-    """The time that a text says, with its zone; None for what says none."""
-    try:
-        found = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
-    return found if found is not None and found.tzinfo is not None else None
 
 
 Listener = Callable[[str], None]
@@ -94,18 +85,18 @@ class ConditionAggregator:
                 for listener in self._listeners:
                     listener(name)
 
-    def of(self, name: str) -> Conditions:
-        """The conditions of one EgressProxy, by type; what several say of one type is joined, and what is true counts."""
-        found: Conditions = {}
-        for said in self._said.values():
-            for type_, condition in said.get(name, {}).items():
-                before = found.get(type_)
+    def get_conditions(self, name: str) -> Conditions:
+        """Return the conditions of one EgressProxy by type; messages of one type are joined."""
+        conditions: Conditions = {}
+        for item in self._said.values():
+            for type_, condition in item.get(name, {}).items():
+                before = conditions.get(type_)
                 if before is None or (before.status, condition.status) == ("False", "True"):
-                    found[type_] = condition
+                    conditions[type_] = condition
                 elif before.status == condition.status == "True":
                     message = f"{before.message}; {condition.message}"
-                    found[type_] = msgspec.structs.replace(before, message=message)
-        return found
+                    conditions[type_] = msgspec.structs.replace(before, message=message)
+        return conditions
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` with the name of each EgressProxy of which something else is said."""

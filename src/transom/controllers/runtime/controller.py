@@ -10,10 +10,10 @@ import msgspec
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from transom.hosts.errors import frames
+from transom.hosts.errors import iter_frames
 from transom.hosts.owner import Owner
-from transom.kube import ApiError
 from transom.kube.client import Client, Permit
+from transom.kube.errors import ApiError
 from transom.kube.events import EventRecorder
 from transom.kube.lease import LeaseLost
 from transom.kube.queue import KeyQueue, QueueClosed
@@ -26,7 +26,7 @@ _log: Final = structlog.get_logger("transom.workers")
 class Leadership:
     """`client` and `recorder` write only while the lease is held; `permit` raises LeaseLost from then on.
 
-    `owner` is who takes hosts; its generation is the lease's, so that a host refuses whoever held it before.
+    `owner` is the owner of hosts; its generation is the lease's, so that a host refuses earlier holders.
     """
 
     client: Client
@@ -47,12 +47,12 @@ class Controller(Protocol):
 
     queue: KeyQueue[ObjectKey]
 
-    def begin(self) -> None:
-        """Follow the stores, which have been filled, and ask for what is there."""
+    def subscribe(self) -> None:
+        """Follow the stores, which have been filled, and enqueue the existing objects."""
         ...
 
     async def reconcile(self, key: ObjectKey, leadership: Leadership) -> Result:
-        """Work on one key. What it raises costs this key alone, but for LeaseLost, which ends the term."""
+        """Work on one key. An exception affects only this key, except for LeaseLost, which ends the term."""
         ...
 
 
@@ -67,38 +67,38 @@ async def work(controller: Controller, leadership: Leadership, places: int, trac
     """
     queue = controller.queue
 
-    async def next_key() -> None:
+    async def reconcile_next() -> None:
         # the task that works on a key takes it itself: one that is cancelled before it begins would leave the key taken
         try:
             key = await queue.take(places)
         except QueueClosed:
             return
-        group.create_task(next_key())
+        group.create_task(reconcile_next())
         with bound_contextvars(key="/".join(part for part in key if part)):
-            await _one(controller, key, leadership, trace)
+            await _reconcile_key(controller, key, leadership, trace)
 
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(next_key())
+            group.create_task(reconcile_next())
     except BaseExceptionGroup as ended:
         raise ended.exceptions[0] from None
 
 
-async def _one(controller: Controller, key: ObjectKey, leadership: Leadership, trace: Trace) -> None:
+async def _reconcile_key(controller: Controller, key: ObjectKey, leadership: Leadership, trace: Trace) -> None:
     queue = controller.queue
     try:
         with trace(key):
             outcome = await controller.reconcile(key, leadership)
     except (LeaseLost, asyncio.CancelledError):
         queue.add(key)
-        queue.done(key)
+        queue.finish(key)
         raise
     except ApiError as error:
         _log.warning("not done", error=str(error) or type(error).__name__)
-        queue.done(key, failed=True, at_least=error.retry_after)
+        queue.finish(key, failed=True, at_least=error.retry_after)
     except Exception as error:  # noqa: BLE001  # one key's trouble is its own
         # what an exception says may quote a host, or a Secret
-        _log.error("a fault of Transom itself; the other keys go on", trace="\n".join(frames(error)))
-        queue.done(key, failed=True)
+        _log.error("internal error; the other keys continue", trace="\n".join(iter_frames(error)))
+        queue.finish(key, failed=True)
     else:
-        queue.done(key, failed=outcome.failed, again=outcome.again)
+        queue.finish(key, failed=outcome.failed, again=outcome.again)

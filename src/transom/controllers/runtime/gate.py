@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import structlog
 
+from transom.http.readiness import EndpointAnswer, has_failures, probe
 from transom.kube.backoff import set_within
 from transom.proxy.settings import Egress
-from transom.readiness import EndpointAnswer, failures, probe
 
 _log: Final = structlog.get_logger("transom.settings")
 AGAIN: Final = 30.0
@@ -29,14 +29,14 @@ class Gate:
         self.answers: list[EndpointAnswer] = []
         """What their endpoints said last; nothing before the first try."""
 
-    def admits(self, egress: Egress, cached: Egress | None) -> bool:
-        """Whether `egress` may follow on `cached`. If not, it waits, and its endpoints are tried at once."""
-        way = _way(egress)
-        same = cached is not None and _way(cached) == way
+    def can_apply(self, egress: Egress, cached: Egress | None) -> bool:
+        """Return True if `egress` may replace `cached`. If not, it waits, and its endpoints are probed at once."""
+        way = _get_route_fields(egress)
+        same = cached is not None and _get_route_fields(cached) == way
         if not egress.readiness_endpoints or egress.readiness_policy == "Report" or same or way == self._passed:
             self.withdraw()
             return True
-        if self.waiting is None or _way(self.waiting) != way:
+        if self.waiting is None or _get_route_fields(self.waiting) != way:
             self.answers = []
             self._tried.clear()
             self._wake.set()
@@ -48,7 +48,7 @@ class Gate:
         self.waiting = None
         self.answers = []
 
-    async def tried(self, seconds: float) -> None:
+    async def wait_until_tried(self, seconds: float) -> None:
         """Wait until what waits has been tried once, but not for long."""
         if self.waiting is not None:
             await set_within(self._tried, seconds)
@@ -60,12 +60,12 @@ class Gate:
             self._wake.clear()
             while (candidate := self.waiting) is not None:
                 answers = await probe(candidate)
-                if self.waiting is None or _way(self.waiting) != _way(candidate):
+                if self.waiting is None or _get_route_fields(self.waiting) != _get_route_fields(candidate):
                     continue
                 self.answers = answers
                 self._tried.set()
-                if not failures(answers):
-                    self._passed = _way(candidate)
+                if not has_failures(answers):
+                    self._passed = _get_route_fields(candidate)
                     self._decided()
                     break
                 _log.warning("settings are held back: an endpoint does not answer through them")
@@ -74,6 +74,6 @@ class Gate:
                 self._wake.clear()
 
 
-def _way(egress: Egress) -> tuple[Any, ...]:
-    """What decides whether an endpoint is reached."""
+def _get_route_fields(egress: Egress) -> tuple[Any, ...]:
+    """Return the fields that decide whether an endpoint is reached."""
     return egress.http_proxy, egress.https_proxy, egress.trust, egress.readiness_endpoints

@@ -1,6 +1,6 @@
-"""The keys of hashes that stand where others read them: credentials go into these, and without the key nobody can try guesses.
+"""The keys of hashes that others can read: these include credentials, and without the key, guesses cannot be tested.
 
-Each is a Secret in Transom's namespace, made where it is missing and kept as long as it is there.
+Each is a Secret in Transom's namespace, created if it is missing and cached while it exists.
 """
 
 import asyncio
@@ -13,17 +13,17 @@ from typing import Any, Final
 
 import structlog
 
-from transom.capi.identity import MANAGED_BY, TRANSOM
+from transom.capi.values.cluster_identity import MANAGED_BY, TRANSOM
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
-from transom.kube import Conflict, NotFound
 from transom.kube.client import Client
-from transom.kube.objects import Whole
+from transom.kube.errors import Conflict, NotFound
+from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import SECRETS
 
 _log: Final = structlog.get_logger("transom.hash_key")
 HOSTS: Final = "transom-hash-key"
-"""For what stands in the status of instances."""
+"""For hashes in the status of instances."""
 FLEET: Final = "transom-fleet-key"
 """For what is noted of the Secrets of workload clusters."""
 _FIELD: Final = "key"
@@ -39,54 +39,54 @@ class HashKey:
         self._making = asyncio.Lock()
 
     async def digest(self, text: str, leadership: Leadership) -> str | None:
-        """HMAC-SHA-256 of a text in 32 hex digits; None where the Secret holds no key. Raises ApiError."""
-        cached = self._informers.secrets.snapshot().named(HOSTS, self._informers.namespace)
-        key = await self._made(leadership) if cached is None else self._read(cached)
+        """Return the HMAC-SHA-256 of a string in 32 hex digits; None if the Secret has no key. Raises ApiError."""
+        cached = self._informers.secrets.take_snapshot().find_named(HOSTS, self._informers.namespace)
+        key = await self._create_key(leadership) if cached is None else self._read(cached)
         return hmac.digest(key, text.encode(), "sha256").hex()[:_BYTES] if key else None
 
-    def _read(self, cached: Whole) -> bytes | None:
-        self._known = _key(cached.value)
+    def _read(self, cached: UnstructuredObject) -> bytes | None:
+        self._known = _decode_key(cached.value)
         if self._known is None:
             _log.warning("the Secret has no key: delete it, and a new one is made", secret=HOSTS, field=f"data.{_FIELD}")
         return self._known
 
-    async def _made(self, leadership: Leadership) -> bytes | None:
-        """The key that was made a moment ago, or now, by whomever: the store does not have it yet."""
+    async def _create_key(self, leadership: Leadership) -> bytes | None:
+        """Return the key that this or another process just created, which the store does not have yet."""
         async with self._making:
             if self._known is None:
                 namespace = self._informers.namespace
-                self._known = await _make(leadership.client, HOSTS, namespace)
+                self._known = await _create_key(leadership.client, HOSTS, namespace)
                 if self._known is None:
-                    found = (await leadership.client.list_objects(SECRETS, namespace, fields=f"metadata.name={HOSTS}")).items
-                    self._known = next((_key(one.value) for one in found), None)
+                    secrets = (await leadership.client.list_objects(SECRETS, namespace, fields=f"metadata.name={HOSTS}")).items
+                    self._known = next((_decode_key(item.value) for item in secrets), None)
         return self._known
 
 
-async def fleet_key(client: Client, namespace: str) -> bytes:
-    """The key in Secret `transom-fleet-key`. Raises ApiError; NotFound without the namespace.
+async def read_fleet_key(client: Client, namespace: str) -> bytes:
+    """Return the key in Secret `transom-fleet-key`. Raises ApiError; NotFound without the namespace.
 
-    Any text will do: a hash with a damaged key is another hash, and the Secrets are compared once more.
+    Any value works: with a damaged key the hashes differ, and the Secrets are compared once more.
     """
     for _ in range(2):
         try:
             cached = await client.get(SECRETS, FLEET, namespace)
         except NotFound:
-            if (made := await _make(client, FLEET, namespace)) is not None:
+            if (made := await _create_key(client, FLEET, namespace)) is not None:
                 return made
         else:
-            return _key(cached.value) or repr(cached.value.get("data")).encode()
+            return _decode_key(cached.value) or repr(cached.value.get("data")).encode()
     raise Conflict(409, "Conflict", f"Secret {namespace}/{FLEET} comes and goes")
 
 
-def _key(secret: Mapping[str, Any]) -> bytes | None:
+def _decode_key(secret: Mapping[str, Any]) -> bytes | None:
     try:
         return base64.b64decode((secret.get("data") or {}).get(_FIELD) or "", validate=True) or None
     except binascii.Error:
         return None
 
 
-async def _make(client: Client, name: str, namespace: str) -> bytes | None:
-    """A new key; None where somebody else has made one. Raises ApiError."""
+async def _create_key(client: Client, name: str, namespace: str) -> bytes | None:
+    """Create a key. Return None if another process created one first. Raises ApiError."""
     key = secrets.token_bytes(_BYTES)
     value = {
         "apiVersion": "v1",

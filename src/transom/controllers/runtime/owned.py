@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.capi.identity import ADOPT, ID_LABEL, MANAGED_BY, SECRETS_ANNOTATION, TRANSOM
+from transom.capi.values.cluster_identity import ADOPT, ID_LABEL, MANAGED_BY, SECRETS_ANNOTATION, TRANSOM
 from transom.kube.objects import ObjectMeta, OwnerReference, Projected
 from transom.kube.resources import Resource
 
@@ -14,18 +14,18 @@ _READ: Final = (SECRETS_ANNOTATION, ADOPT)
 SELECTOR: Final = f"{MANAGED_BY}={TRANSOM},{ID_LABEL}"
 
 
-def ours(meta: ObjectMeta, identity: str) -> bool:
-    """Whether the labels say that Transom keeps the object for that cluster."""
+def is_own(meta: ObjectMeta, identity: str) -> bool:
+    """Return True if the labels name Transom and that cluster as owner."""
     labels = meta.labels or {}
     return labels.get(MANAGED_BY) == TRANSOM and labels.get(ID_LABEL) == identity
 
 
-def handed_over(meta: ObjectMeta) -> bool:
-    """Whether a person gave the object to Transom."""
+def is_handed_over(meta: ObjectMeta) -> bool:
+    """Return True if a person handed the object over to Transom."""
     return (meta.annotations or {}).get(ADOPT) == "true"
 
 
-def _meta_holds(meta: ObjectMeta, wanted: Mapping[str, Any]) -> bool:
+def _has_metadata(meta: ObjectMeta, wanted: Mapping[str, Any]) -> bool:
     labels, annotations, owners = meta.labels or {}, meta.annotations or {}, meta.owner_references or []
     return (
         all(labels.get(key) == value for key, value in wanted["labels"].items())
@@ -40,7 +40,7 @@ class _ConfigMap(Projected, frozen=True):
 
 
 class OwnedConfigMap(msgspec.Struct, frozen=True):
-    """A ConfigMap of ours: of each text its hash alone is kept, of the annotations those that are read."""
+    """A ConfigMap from Transom: of each string, only the hash is kept, of the annotations those that are read."""
 
     metadata: ObjectMeta
     digests: dict[str, bytes]
@@ -53,10 +53,10 @@ class OwnedConfigMap(msgspec.Struct, frozen=True):
         meta = msgspec.structs.replace(read.metadata, annotations=annotations)
         return cls(meta, {key: _digest(text) for key, text in (read.data or {}).items()})
 
-    def holds(self, manifest: Mapping[str, Any]) -> bool:
-        """Whether everything of the manifest is there; more may be."""
+    def contains_manifest(self, manifest: Mapping[str, Any]) -> bool:
+        """Return True if the object has everything in the manifest; it may have more."""
         wanted = manifest["data"].items()
-        return _meta_holds(self.metadata, manifest["metadata"]) and all(
+        return _has_metadata(self.metadata, manifest["metadata"]) and all(
             self.digests.get(key) == _digest(text) for key, text in wanted
         )
 
@@ -74,10 +74,10 @@ class CachedSecret(Projected, frozen=True):
     def __repr__(self) -> str:
         return f"CachedSecret({self.metadata.namespace}/{self.metadata.name})"
 
-    def holds(self, manifest: Mapping[str, Any]) -> bool:
-        """Whether everything of the manifest is there; more may be."""
+    def contains_manifest(self, manifest: Mapping[str, Any]) -> bool:
+        """Return True if the object has everything in the manifest; it may have more."""
         data = self.data or {}
-        return _meta_holds(self.metadata, manifest["metadata"]) and all(
+        return _has_metadata(self.metadata, manifest["metadata"]) and all(
             data.get(key) == value for key, value in manifest["data"].items()
         )
 

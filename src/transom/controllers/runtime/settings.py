@@ -1,4 +1,4 @@
-"""The settings that hold: those of the newest valid objects, cluster by cluster. An invalid edit changes nothing here."""
+"""The current settings: those of the newest valid objects, by cluster. An invalid edit does not change them."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 import structlog
 
-from transom.controllers.runtime.base_removal import Deletion, judged, without
+from transom.controllers.runtime.base_removal import Deletion, judge_deletion, without_deleted_base
 from transom.controllers.runtime.gate import Gate
 from transom.controllers.runtime.watched_settings import SettingsInformers
-from transom.kube import ApiError
 from transom.kube.backoff import set_within
+from transom.kube.errors import ApiError
 from transom.proxy.objects import Networks
-from transom.proxy.settings import Effective, Egress, Instance, Withheld, effective
+from transom.proxy.settings import Egress, Instance, ResolvedSettings, WithheldSettings, resolve_settings
 
 _log: Final = structlog.get_logger("transom.settings")
 Cluster = tuple[str, str] | None
@@ -23,7 +23,7 @@ Listener = Callable[[frozenset[Cluster]], None]
 SETTLE: Final = 0.2
 """Seconds that changes are collected for: what `kubectl apply` sends as several objects is one change."""
 REVIEW: Final = 3600.0
-"""Seconds until everything is examined anew where nothing changed: some warnings come with time."""
+"""Seconds until unchanged objects are examined again: some warnings depend on the time."""
 _AGAIN: Final = 2.0
 _FIRST_TRY: Final = 5.0
 """Seconds that the beginning waits for the first try of the endpoints."""
@@ -36,7 +36,7 @@ class _OwnHost(msgspec.Struct, frozen=True):
 
 
 class CurrentSettings:
-    """Effective settings, followed. Listeners are told of the clusters whose settings have really become others."""
+    """The effective settings. Listeners get the clusters whose settings changed."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class CurrentSettings:
         """What it means that EgressProxy/cluster is being deleted; None where it is not."""
         self.generations: dict[str, int | None] = {}
         """Of each EgressProxy, the generation that `newest` was computed from."""
-        self.newest: Effective | None = None
+        self.newest: ResolvedSettings | None = None
         """What the objects say now, valid or not; None before `run` has read them."""
         self.begun = asyncio.Event()
         """Set once the settings of the beginning are known."""
-        self._cached = Effective(None, {}, Networks(), ())
+        self._cached = ResolvedSettings(None, {}, Networks(), ())
 
     async def run(self) -> None:
         """Follow the stores, until cancelled, from when all of them have been filled."""
@@ -74,7 +74,7 @@ class CurrentSettings:
         while not await self._judge_deletion():  # noqa: ASYNC110  # the server is asked, nothing here changes
             await asyncio.sleep(_AGAIN)
         self.update()
-        await self.gate.tried(_FIRST_TRY)
+        await self.gate.wait_until_tried(_FIRST_TRY)
         self.update()
         self._informers.on_settings(self._dirty.set)
         self.begun.set()
@@ -84,9 +84,9 @@ class CurrentSettings:
             await asyncio.sleep(SETTLE)
             self._dirty.clear()
             try:
-                accident = await self._lost_by_accident()
+                accident = await self._was_definition_deleted()
             except ApiError as error:
-                _log.warning("cannot tell why there is no EgressProxy any more", error=str(error))
+                _log.warning("cannot determine why EgressProxy was deleted", error=str(error))
                 self._dirty.set()
                 await asyncio.sleep(_AGAIN)
                 continue
@@ -99,24 +99,24 @@ class CurrentSettings:
                 self.update()
 
     async def _judge_deletion(self) -> bool:
-        """Learn what the deletion of the base means, where it is being deleted; False where that cannot be told yet."""
+        """Determine the reason of a deletion of the base; return False if it is not known yet."""
         before = self.deletion
         try:
-            self.deletion = await judged(self._informers, self._informers.objects())
+            self.deletion = await judge_deletion(self._informers, self._informers.get_objects())
         except ApiError as error:
-            _log.warning("cannot tell why EgressProxy/cluster is being deleted", error=str(error))
+            _log.warning("cannot determine why EgressProxy/cluster is being deleted", error=str(error))
             return False
         if self.deletion is not None and self.deletion != before:
-            _log.info("EgressProxy/cluster is being deleted", hosts="left" if self.deletion.left else "given back")
+            _log.info("EgressProxy/cluster is being deleted", hosts="left" if self.deletion.left else "restored")
         return True
 
-    async def _lost_by_accident(self) -> bool:
-        """Whether the last EgressProxy went with its definition: nobody said then that there is to be no proxy."""
+    async def _was_definition_deleted(self) -> bool:
+        """Return True if the last EgressProxy was deleted with its CRD, which does not mean that the proxy was removed."""
         any_there = len(self._informers.egress_proxies) > 0
         if any_there or not self._had_any:
             self._had_any = any_there
             return False
-        if await self._informers.settings_definition_stands():
+        if await self._informers.is_settings_kind_permanent():
             self._had_any = False
             return False
         _log.warning("the definition of EgressProxy was removed: the last settings are kept until there is one again")
@@ -127,19 +127,19 @@ class CurrentSettings:
         self._listeners.append(listener)
 
     def on_update(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever everything was computed anew, whether it became something else or not."""
+        """Call `listener` after each recomputation, with or without changes."""
         self._update_listeners.append(listener)
 
-    def of(self, instance: Instance) -> Egress | None:
-        """The last valid settings of a host; None where there have not been any since the start, or they are withheld."""
-        return self._cached.of(instance)
+    def for_instance(self, instance: Instance) -> Egress | None:
+        """Return the last valid settings of a host; None if there were none since the start, or they are withheld."""
+        return self._cached.for_instance(instance)
 
-    def withheld_from(self, instance: Instance) -> Withheld | None:
-        """What a host does not get, since its cluster does not."""
-        return self._cached.withheld_from(instance)
+    def find_withheld(self, instance: Instance) -> WithheldSettings | None:
+        """Return what a host does not get because its cluster does not get it."""
+        return self._cached.find_withheld(instance)
 
-    def of_cluster(self, cluster: tuple[str, str]) -> Egress | None:
-        """The last valid settings of a Cluster API cluster; None where there are none since the start, or they are withheld."""
+    def for_cluster(self, cluster: tuple[str, str]) -> Egress | None:
+        """Return the last valid settings of a Cluster; None if there were none since the start, or they are withheld."""
         return self._valid.get(cluster)
 
     @property
@@ -150,7 +150,7 @@ class CurrentSettings:
     @property
     def hosts(self) -> Egress | None:
         """The last valid settings of the hosts of that cluster."""
-        return self.of(_OwnHost())
+        return self.for_instance(_OwnHost())
 
     @property
     def valid(self) -> bool:
@@ -161,38 +161,40 @@ class CurrentSettings:
         return all(egress is not None or cluster in newest.withheld for cluster, egress in newest.clusters.items())
 
     def update(self) -> None:
-        """Compute everything anew, and tell who is concerned."""
-        if not self._informers.settings_known:
+        """Recompute all settings, and notify the listeners."""
+        if not self._informers.is_settings_kind_served:
             return
         if self.deletion is not None and self.deletion.accident and self.newest is not None:
             # what holds goes on to hold
             self._tell_updated()
             return
         self._had_any = self._had_any or len(self._informers.egress_proxies) > 0
-        objects = without(self._informers.objects(), self.deletion)
-        self.generations = {one.metadata.name: one.metadata.generation for one in objects.egress_proxies}
-        newest = effective(objects, self._now(), self._server)
+        objects = without_deleted_base(self._informers.get_objects(), self.deletion)
+        self.generations = {
+            egress_proxy.metadata.name: egress_proxy.metadata.generation for egress_proxy in objects.egress_proxies
+        }
+        newest = resolve_settings(objects, self._now(), self._server)
         newest = msgspec.structs.replace(newest, findings=(*objects.findings, *newest.findings))
         if newest.own is None:
             self.gate.withdraw()
-        elif not self.gate.admits(newest.own, self._valid.get(None)):
+        elif not self.gate.can_apply(newest.own, self._valid.get(None)):
             # kept waiting as an invalid edit is, for every cluster: layers inherit from the base
             self.newest = newest
             self._tell_updated()
             return
         before = self._valid
-        found: dict[Cluster, Egress | None] = {None: newest.own}
-        found.update(newest.clusters.items())
+        settings_by_cluster: dict[Cluster, Egress | None] = {None: newest.own}
+        settings_by_cluster.update(newest.clusters.items())
         # of what is withheld the last settings are forgotten: nothing new is made with them either
         self._valid = {
             cluster: cached
-            for cluster, egress in found.items()
+            for cluster, egress in settings_by_cluster.items()
             if cluster not in newest.withheld and (cached := egress or before.get(cluster)) is not None
         }
-        changed = {one for one in before.keys() | self._valid.keys() if before.get(one) != self._valid.get(one)}
+        changed = {key for key in before.keys() | self._valid.keys() if before.get(key) != self._valid.get(key)}
         clusters: dict[tuple[str, str], Egress | None] = {name: self._valid[name] for name in self._valid if name is not None}
         self.newest = newest
-        self._cached = Effective(self._valid.get(None), clusters, newest.networks, (), newest.withheld)
+        self._cached = ResolvedSettings(self._valid.get(None), clusters, newest.networks, (), newest.withheld)
         for finding in newest.findings if changed or not self.valid else ():
             if finding.severity == "error":
                 _log.warning("settings are invalid", object=finding.object, field=finding.field, error=finding.message)

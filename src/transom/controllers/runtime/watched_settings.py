@@ -1,12 +1,15 @@
 """Everything that the settings of the own cluster are made of: one store for each kind, kept like the server by a reflector."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from transom.kube import NotFound, resources
+from transom.kube import resources
+from transom.kube.bounds import get_bound
 from transom.kube.client import Client
-from transom.kube.objects import T, Whole
+from transom.kube.errors import NotFound
+from transom.kube.objects import T, UnstructuredObject
 from transom.kube.reading import Malformed
 from transom.kube.reflector import PACE, Reflector, ReflectorPace
 from transom.kube.store import IndexFunction, ObjectKey, Store
@@ -17,22 +20,26 @@ from transom.sources.objects import ObjectReader, Objects
 class SettingsInformers:
     """What the settings of the own cluster are made of: stores, filled by `run`.
 
-    `synced` once each of them has been filled for the first time. What else is to be seen is asked for by `watch` before `run`.
+    `synced` once each of them has been filled for the first time. Request other kinds with `watch` before `run`.
     """
 
     def __init__(self, client: Client, namespace: str, pace: ReflectorPace = PACE) -> None:
         self._client = client
         self._pace = pace
         self.namespace = namespace
+        self._list_again = asyncio.Event()
+        self._recordings: list[set[int]] = []
+        self.required: int | None = None
+        """How many of the first kinds the settings wait for; None: all. Others are waited for by who uses them."""
         self.reflectors: list[Reflector[Any]] = []
         self._first: dict[int, Reflector[Any]] = {}
         """By the identity of a kind, the first of those that follow it."""
         self.kinds: list[str] = []
         """What each of the reflectors follows."""
         self.on_malformed: Callable[[str, Malformed], None] = lambda _, __: None
-        """Called with the kind and what does not fit of an object of it, each time that one comes."""
+        """Called with the kind and the errors of each invalid object of it."""
         self._stores: dict[tuple[resources.Resource[Any], str | None, str, str], Store[Any]] = {}
-        self._settings: list[tuple[resources.Resource[Whole], Store[Whole]]] = []
+        self._settings: list[tuple[resources.Resource[UnstructuredObject], Store[UnstructuredObject]]] = []
         self.secrets = self._watch_settings(resources.SECRETS, namespace)
         self.config_maps = self._watch_settings(resources.CONFIG_MAPS, namespace)
         self._egress_proxies_reflector = len(self.reflectors)
@@ -55,18 +62,19 @@ class SettingsInformers:
         indexes: Mapping[str, IndexFunction[T]] | None = None,
         optional: bool = False,
     ) -> Store[T]:
-        """A store that `run` will keep like the server; empty while the server does not have the kind.
+        """Return a store that `run` will keep like the server; empty while the server does not have the kind.
 
-        Who asks for the same gets the same store, with the indexes of both. Of a kind that there are many of, `resource.type`
-        declares only what is read. `fields` and `labels` are selectors as in the API. `optional`: perhaps nobody gave the
-        right to see it; it is empty then, and the rest goes on.
+        Callers with the same arguments share a store, with the indexes of all. Of a kind with many objects, `resource.type`
+        declares only what is read. `fields` and `labels` are selectors as in the API. `optional`: Transom may lack the
+        right to read it; it is empty then, and the rest continues.
         """
         wanted = (resource, namespace, fields, labels)
         store: Store[T] | None = self._stores.get(wanted)
         if store is not None:
+            self.record_use((list(self._stores).index(wanted),))
             store.add_indexes(indexes or {})
             return store
-        store = self._stores[wanted] = Store(indexes)
+        store = self._stores[wanted] = Store(indexes, get_bound(resource))
         reflector = Reflector(
             self._client,
             resource,
@@ -78,26 +86,53 @@ class SettingsInformers:
             on_malformed=lambda malformed: self.on_malformed(resource.kind, malformed),
             optional=optional,
         )
+        self.record_use((len(self.reflectors),))
         self.reflectors.append(reflector)
         self._first.setdefault(id(resource), reflector)
         self.kinds.append(resource.kind)
         return store
 
-    def malformed(self) -> Iterator[tuple[str, Malformed]]:
-        """By kind, what does not fit of each object of which not everything was read."""
+    @contextmanager
+    def record_kinds(self) -> Iterator[set[int]]:
+        """Yield a set that gets the place in `reflectors` of each kind that is requested until the end of the block."""
+        used: set[int] = set()
+        self._recordings.append(used)
+        try:
+            yield used
+        finally:
+            # blocks end in the order in which they are nested; equal sets are not the same
+            self._recordings.pop()
+
+    def record_use(self, kinds: Iterable[int]) -> None:
+        """Note that what is being made uses these kinds."""
+        for used in self._recordings:
+            used.update(kinds)
+
+    def iter_malformed(self) -> Iterator[tuple[str, Malformed]]:
+        """By kind, the errors of each object that was only partly read."""
         for kind, store in zip(self.kinds, self._stores.values(), strict=True):
-            for one in store.malformed.values():
-                yield kind, one
+            for item in store.malformed.values():
+                yield kind, item
 
     async def run(self) -> None:
         """Follow the server until cancelled."""
-        async with asyncio.TaskGroup() as group:
+        while True:
+            self._list_again.clear()
+            async with asyncio.TaskGroup() as group:
+                following = [group.create_task(reflector.run()) for reflector in self.reflectors]
+                await self._list_again.wait()
+                for task in following:
+                    task.cancel()
             for reflector in self.reflectors:
-                group.create_task(reflector.run())
+                reflector.forget_version()
+
+    def list_again(self) -> None:
+        """List everything again, whatever was seen: the server's objects are those of another time."""
+        self._list_again.set()
 
     async def wait_synced(self) -> None:
-        """Wait until every store has been filled."""
-        for reflector in self.reflectors:
+        """Wait until every store that the settings require has been filled."""
+        for reflector in self.reflectors[: self.required]:
             await reflector.synced.wait()
 
     @property
@@ -105,61 +140,70 @@ class SettingsInformers:
         """Whether every store has been filled."""
         return all(reflector.synced.is_set() for reflector in self.reflectors)
 
+    def describe_unread(self) -> list[str]:
+        """Return each kind that was not read yet, with the reason if the server refused it."""
+        unread = []
+        for kind, wanted, reflector in zip(self.kinds, self._stores, self.reflectors, strict=True):
+            if not reflector.synced.is_set():
+                place = f" in {wanted[1]}" if wanted[1] else ""
+                unread.append(f"{kind}{place}" + (f": {reflector.refusal}" if reflector.refusal else ""))
+        return list(dict.fromkeys(unread))
+
     @property
-    def settings_known(self) -> bool:
-        """Whether the server has the kind EgressProxy: without it nobody can say that there is no proxy."""
+    def is_settings_kind_served(self) -> bool:
+        """Whether the server has the kind EgressProxy: without it, "no proxy" cannot be concluded."""
         return self.reflectors[self._egress_proxies_reflector].present
 
     @property
-    def openshift_proxies(self) -> Store[Whole]:
+    def openshift_proxies(self) -> Store[UnstructuredObject]:
         """OpenShift's proxies: there is one, `cluster`."""
         return self._openshift_proxies
 
     @property
-    def openshift_proxy(self) -> Whole | None:
-        """OpenShift's `Proxy/cluster`, where it is there: it is the base of the settings then."""
-        return self._openshift_proxies.snapshot().named("cluster")
+    def openshift_proxy(self) -> UnstructuredObject | None:
+        """OpenShift's `Proxy/cluster`, if it exists: it is the base of the settings then."""
+        return self._openshift_proxies.take_snapshot().find_named("cluster")
 
-    async def settings_definition_stands(self) -> bool:
-        """Whether the kind EgressProxy is there to stay, as the server says now. Raises ApiError."""
+    async def is_settings_kind_permanent(self) -> bool:
+        """Return True if the server has the kind EgressProxy and does not delete it now. Raises ApiError."""
         try:
-            found = await self._client.get(
+            definition = await self._client.get(
                 resources.DEFINITIONS, f"{resources.EGRESS_PROXIES.plural}.{resources.EGRESS_PROXIES.group}"
             )
         except NotFound:
             return False
-        return found.metadata.deletion_timestamp is None
+        return definition.metadata.deletion_timestamp is None
 
-    async def namespace_stands(self) -> bool:
-        """Whether Transom's namespace is there to stay, as the server says now. Raises ApiError."""
+    async def is_namespace_permanent(self) -> bool:
+        """Return True if Transom's namespace exists and is not being deleted. Raises ApiError."""
         try:
-            found = await self._client.get(resources.NAMESPACES, self.namespace)
+            live_namespace = await self._client.get(resources.NAMESPACES, self.namespace)
         except NotFound:
             return False
-        return found.metadata.deletion_timestamp is None
+        return live_namespace.metadata.deletion_timestamp is None
 
     def on_settings(self, changed: Callable[[], None]) -> None:
         """Call `changed` after each change of an object that settings are made of."""
 
-        def object_changed(_: ObjectKey, before: Whole | None, after: Whole | None) -> None:
+        def on_object_change(_: ObjectKey, before: UnstructuredObject | None, after: UnstructuredObject | None) -> None:
             # our own word in the status of an EgressProxy is no setting
             if (
                 before is None
                 or after is None
-                or _spec_version(before) is None
-                or _spec_version(before) != _spec_version(after)
+                or _get_spec_version(before) is None
+                or _get_spec_version(before) != _get_spec_version(after)
             ):
                 changed()
 
         for _, store in self._settings:
-            store.subscribe(object_changed)
+            store.subscribe(on_object_change)
 
-    def objects(self) -> Objects:
-        """What the settings are made of, as it is now; without instances."""
-        return self._read().objects()
+    def get_objects(self) -> Objects:
+        """Return the current objects that make up the settings, without instances."""
+        return self._read().build_objects()
 
-    def served(self, resource: resources.Resource[T]) -> resources.Resource[T] | None:
-        """A kind that is followed, in the version that it is followed in; None while the server does not have it."""
+    def get_served(self, resource: resources.Resource[T]) -> resources.Resource[T] | None:
+        """Return a watched kind in the version that is watched; None while the server does not serve it."""
         # asked in each pass, of dozens of kinds
         reflector = self._first.get(id(resource))
         if reflector is None:
@@ -169,29 +213,29 @@ class SettingsInformers:
     def _read(self) -> ObjectReader:
         reader = ObjectReader(self.namespace)
         for resource, store in self._settings:
-            for cached in store.snapshot():
-                reader.add(complete(resource, cached.value), "", nowhere)
+            for cached in store.take_snapshot():
+                reader.add(add_kind(resource, cached.value), "", get_no_position)
         return reader
 
     def _watch_settings(
-        self, resource: resources.Resource[Whole], namespace: str | None = None, fields: str = ""
-    ) -> Store[Whole]:
+        self, resource: resources.Resource[UnstructuredObject], namespace: str | None = None, fields: str = ""
+    ) -> Store[UnstructuredObject]:
         store = self.watch(resource, namespace, fields)
         self._settings.append((resource, store))
         return store
 
 
-def complete(resource: resources.Resource[Any], value: dict[str, Any]) -> dict[str, Any]:
-    """The items of a list leave their kind out."""
+def add_kind(resource: resources.Resource[Any], value: dict[str, Any]) -> dict[str, Any]:
+    """Add the kind that items of a list omit."""
     return {"apiVersion": resource.api_version, "kind": resource.kind, **value}
 
 
-def nowhere(_: object) -> tuple[int, int]:
-    """The line and column of what stands in no file."""
+def get_no_position(_: object) -> tuple[int, int]:
+    """Return the line and column of an object that is not from a file."""
     return 0, 0
 
 
-def _spec_version(cached: Whole) -> tuple[str | None, int] | None:
-    """What stands for all but the status of an object; None where the server does not count its generations."""
+def _get_spec_version(cached: UnstructuredObject) -> tuple[str | None, int] | None:
+    """Return a version of everything but an object's status; None if the server does not count its generations."""
     ours = cached.value.get("apiVersion") == resources.EGRESS_PROXIES.api_version
     return (cached.metadata.uid, cached.metadata.generation) if ours and cached.metadata.generation is not None else None

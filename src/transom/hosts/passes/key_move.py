@@ -10,23 +10,23 @@ from typing import Final
 import msgspec
 
 from transom.hosts.errors import AuthenticationRefused, FileRefused, HostError, ScriptFailed
-from transom.hosts.passes import PassSettings, hold, leave, own_directory
+from transom.hosts.passes.base_pass import PassSettings, build_owner_directory, hold, remove_directory_without_ledger
 from transom.hosts.scripts.template import Script, render
-from transom.hosts.ssh import Access, public_line
-from transom.hosts.ssh.directory import Directory, local
+from transom.hosts.ssh.directory import Directory, format_windows_path
 from transom.hosts.ssh.known_hosts import HostKeys
-from transom.hosts.ssh.transport import ssh
+from transom.hosts.ssh.ssh_client import Access, format_public_key
+from transom.hosts.ssh.transport import open_ssh
 from transom.hosts.steps.gather import gather
 from transom.proxy.secret import Secret
 from transom.windows import ledger
-from transom.windows.host import ObservedState
+from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import Queries
 from transom.windows.nodes import authorized_keys
 
 _NAME: Final = "administrators_authorized_keys"
 KEYS: Final = rf"C:\ProgramData\ssh\{_NAME}"
 _LIMIT: Final = 2**16
-"""Bytes; a file that is larger is no list of administrators' keys."""
+"""The maximum size, in bytes, of a list of administrators' keys."""
 
 
 class KeyRefused(AuthenticationRefused):
@@ -38,7 +38,7 @@ class KeyNotFound(HostError):
 
 
 class NewKeyRefused(HostError):
-    """The line of the new key was written, and the host does not take it; the earlier key is still there."""
+    """The line of the new key was written, and the host rejects it; the earlier key still exists."""
 
 
 AGAINST_THE_KEY: Final = (NewKeyRefused, ScriptFailed, FileRefused)
@@ -46,23 +46,23 @@ AGAINST_THE_KEY: Final = (NewKeyRefused, ScriptFailed, FileRefused)
 
 
 async def move(access: Access, former: Sequence[Secret], host_keys: HostKeys, settings: PassSettings) -> None:
-    """Have the host opened by `access`'s one key, and by the `former` ones no longer.
+    """Make the host accept `access`'s one key, and no longer the `former` ones.
 
-    The lines of the former keys go only after a connection with the new one was seen. Called again after a cut at any point,
-    it goes on from there. Of a host whose ledger names another manager nothing is changed. Raises HostError; KeyUnusable for a
-    key that is none.
+    The lines of the former keys are removed only after a connection with the new one succeeded. After an interruption at
+    any point, another call resumes there. A host whose ledger names another manager is not changed. Raises HostError;
+    KeyUnusable for an invalid key.
     """
-    moving = _Move(access, tuple(former), host_keys, settings)
+    moving = _KeyMove(access, tuple(former), host_keys, settings)
     async with hold(access, settings, doing="the move to another key") as alone:
         await moving.run(alone=alone)
 
 
-class _Move:
+class _KeyMove:
     def __init__(self, access: Access, former: tuple[Secret, ...], host_keys: HostKeys, settings: PassSettings) -> None:
         self._access, self._host_keys, self._settings = access, host_keys, settings
         self._former = former
-        self._new = public_line(access.keys[0])
-        self._lines = [line for line in map(public_line, former) if line != self._new]
+        self._new = format_public_key(access.keys[0])
+        self._lines = [line for line in map(format_public_key, former) if line != self._new]
         self._found: ObservedState | None = None
         """What was read when the directory was seen to be ours, once in a move."""
 
@@ -75,9 +75,9 @@ class _Move:
             return
         try:
             if not self._former:
-                raise AuthenticationRefused("there is no earlier key")
+                raise AuthenticationRefused("no earlier key exists")
             earlier = msgspec.structs.replace(self._access, keys=self._former)
-            await self._edit(earlier, self._beside, alone=alone)
+            await self._edit(earlier, self._insert_key, alone=alone)
         except AuthenticationRefused:
             raise KeyRefused(
                 f"the host takes neither the key nor one before it, as {self._access.username}; add this line to {KEYS} on the "
@@ -91,8 +91,8 @@ class _Move:
                 "host. Look at the log of its SSH server, and give a key of another type where it refuses this one"
             ) from None
 
-    def _beside(self, content: bytes) -> bytes:
-        changed = authorized_keys.beside(content, self._lines, self._new)
+    def _insert_key(self, content: bytes) -> bytes:
+        changed = authorized_keys.insert_key_after(content, self._lines, self._new)
         if changed is None:
             raise KeyNotFound(
                 f"the host takes the key before this one, and its line is not in {KEYS}; add this line where the host keeps "
@@ -102,30 +102,30 @@ class _Move:
 
     def _without(self, content: bytes) -> bytes:
         # where the file does not have the key that let us in, the host keeps its keys elsewhere
-        return authorized_keys.without(content, self._lines) if authorized_keys.holds(content, self._new) else content
+        return authorized_keys.without(content, self._lines) if authorized_keys.has_key(content, self._new) else content
 
     async def _edit(self, access: Access, change: Callable[[bytes], bytes], *, alone: bool) -> None:
-        """The file of keys changed over a connection of its own, where it differs."""
-        async with ssh(access, self._host_keys, self._settings.timeouts) as transport:
+        """Edit the key file over a separate connection, if the change modifies it."""
+        async with open_ssh(access, self._host_keys, self._settings.timeouts) as transport:
             lines = await transport.read(KEYS.replace("\\", "/"), _LIMIT + 1) or b""
             if len(lines) > _LIMIT:
-                raise FileRefused(f"{KEYS} is larger than {_LIMIT:,} bytes: it is left as it is")
+                raise FileRefused(f"{KEYS} is larger than {_LIMIT:,} bytes: it is unchanged")
             changed = change(lines)
-            directory = own_directory(transport, self._settings.owner, alone=alone)
+            directory = build_owner_directory(transport, self._settings.owner, alone=alone)
             if changed != lines:
                 # makes and closes the directory where the host has none, and sees whose it is
                 self._found = self._found or await gather(directory, Queries())
                 self._settings.manager.check(ledger.read(self._found.registry).manager)
                 await self._put(directory, changed)
             if self._found is not None and access is self._access:
-                await leave(directory, self._found)
+                await remove_directory_without_ledger(directory, self._found)
 
     async def _put(self, directory: Directory, content: bytes) -> None:
-        name = directory.new_name()
+        name = directory.generate_name()
         script = render("authorize.cmd", {"KEYS": KEYS, "PASS": name, "NAME": _NAME})
         await directory.put(name, [Script(_NAME, content), Script("authorize.cmd", script)])
         self._settings.permit()
-        ended = await directory.transport.run(local(name, "authorize.cmd"))
+        ended = await directory.transport.run(format_windows_path(name, "authorize.cmd"))
         await directory.remove(name, ("authorize.cmd", "acl"))
         if not ended.succeeded:
-            raise ScriptFailed(f"{KEYS} could not be replaced, and is as it was; the user must be an administrator of the host")
+            raise ScriptFailed(f"{KEYS} could not be replaced, and is unchanged; the user must be an administrator of the host")

@@ -7,23 +7,23 @@ from typing import Final
 
 import msgspec
 
-from transom.hosts.passes import PassSettings, opened
+from transom.hosts.passes.base_pass import PassSettings, open_directory
 from transom.hosts.scripts import light_check
-from transom.hosts.ssh import Access
 from transom.hosts.ssh.known_hosts import HostKeys
+from transom.hosts.ssh.ssh_client import Access
 
 _KEY: Final = secrets.token_bytes(32)
-"""What a host shows may hold a proxy's password: only a hash of it is kept, which nobody else can compare."""
+"""The output of a host may hold a proxy's password: only a keyed hash of it is kept."""
 
 
-class Watched(msgspec.Struct, frozen=True):
+class WatchedItems(msgspec.Struct, frozen=True):
     """What is looked at: services by name, files by path."""
 
     services: tuple[str, ...]
     files: tuple[str, ...]
 
 
-class LightLook(msgspec.Struct, frozen=True):
+class LightCheckResult(msgspec.Struct, frozen=True):
     """`digest`: of what the host shows, None where it shows nothing that can be compared. Others like it: nothing changed."""
 
     digest: bytes | None
@@ -31,17 +31,16 @@ class LightLook(msgspec.Struct, frozen=True):
     seconds: float = 0
 
 
-async def look(access: Access, host_keys: HostKeys, settings: PassSettings, watched: Watched) -> LightLook:
-    """How the host is now. Nothing is written on it, and no script of ours is run that would have to be compared before.
-
-    Raises HostError.
-    """
-    line = light_check.line(watched.services, watched.files)
+async def run_light_check(
+    access: Access, host_keys: HostKeys, settings: PassSettings, watched: WatchedItems
+) -> LightCheckResult:
+    """Check a host without writing to it or running a script of Transom's there. Raises HostError."""
+    line = light_check.build_line(watched.services, watched.files)
     if line is None:
-        return LightLook(None)
-    begun = time.monotonic()
-    async with opened(access, host_keys, settings, only_reads=True, doing="the light check") as directory:
-        shown = light_check.shown(await directory.transport.at_prompt(line))
+        return LightCheckResult(None)
+    started_at = time.monotonic()
+    async with open_directory(access, host_keys, settings, only_reads=True, doing="the light check") as directory:
+        shown = light_check.parse_output(await directory.transport.run_at_prompt(line))
         channels = directory.transport.channels
     digest = hashlib.blake2b(shown, key=_KEY).digest() if shown is not None else None
-    return LightLook(digest, channels, time.monotonic() - begun)
+    return LightCheckResult(digest, channels, time.monotonic() - started_at)

@@ -10,36 +10,42 @@ from typing import TypeVar
 
 import msgspec
 
-from transom.checked import Checked, Claim, Told, Verdict
-from transom.hosts.errors import HostError, PutBack
-from transom.hosts.passes import PassSettings, differences, look, opened
-from transom.hosts.passes.configure import Configured, Worker, configure
-from transom.hosts.passes.removal import Removed, remove
-from transom.hosts.ssh import Access
+from transom.common.check_results import CheckResult, Claim, Told, Verdict
+from transom.common.clean_up import run_to_end
+from transom.hosts.errors import HostError, PutBack, ScriptFailed
+from transom.hosts.passes.base_pass import PassSettings, describe_differences, open_directory, query_host
+from transom.hosts.passes.configure import ConfigureResult, Worker, configure
+from transom.hosts.passes.removal import RemovalResult, remove
 from transom.hosts.ssh.known_hosts import HostKeys
+from transom.hosts.ssh.ssh_client import Access
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.hosts.steps.trials import NAME, OWN
 from transom.proxy.settings import Egress
-from transom.windows.host import ObservedState, ServiceState
+from transom.windows import ledger
+from transom.windows.host.entries import LedgerError
+from transom.windows.host.host_state import ObservedState, ServiceState
 from transom.windows.host.queries import Queries
-from transom.windows.parts.certificates import CA, ROOT, store
-from transom.windows.payload import Payload, PayloadFile, PayloadService
+from transom.windows.parts.certificates import CA, ROOT, get_store_path
+from transom.windows.payload.payload import Payload, PayloadFile, PayloadService
 from transom.windows.payload.worker import Artifact, Facts
-from transom.windows.planning import Plan
+from transom.windows.planning.planner import Plan
+from transom.windows.registry.names import is_same, is_within
 
 _R = TypeVar("_R")
 
 _LARGEST = 4 * 2**20
 """Bytes of the program that is the service."""
-_AGAIN, _BETWEEN = 20, 3.0
-"""How often a machine is given back whose last pass was cut off, and the seconds between."""
+GIVING_BACK_SECONDS = 60.0
+"""Seconds in which it is tried to give a machine back whose last pass was cut off."""
+_BETWEEN = 3.0
+"""Seconds between two tries of that: the restarts of that pass may take their time."""
 _NO_PROXY = "transom-verify.invalid"
 
 
 class Rehearsal(msgspec.Struct, frozen=True):
-    """What is tried on a machine: a certificate (DER) whose key nobody has, and the settings that the service gets.
+    """The inputs of a rehearsal: a certificate (DER) without a known key, and the settings that the service gets.
 
-    `program` is a service of its own process that is on the machine, and what its command line ends with. Locator.exe does
+    `program` is an own-process service that exists on the machine, with the end of its command line. Locator.exe does
     nothing since Windows Vista (Microsoft Learn, "Remote Procedure Call (RPC) Locator" service) and is on every server.
     """
 
@@ -59,17 +65,17 @@ STEPS = (
     Claim("unchanged", "a second pass finds nothing to do", "docs/architecture.md", "each pass restarts services"),
     Claim(
         "changed",
-        "another NO_PROXY restarts the service, by what goes on without the connection",
+        "a change of NO_PROXY restarts the service, even without the connection",
         "docs/architecture.md",
         "changes of the proxy do not reach services: `RestartsFailed`",
     ),
     Claim(
         "put-back",
         "a version whose service does not run is taken back, and the former one runs",
-        "docs/windows-nodes.md",
+        "docs/node-upgrades.md",
         "a broken version leaves a node without its kubelet",
     ),
-    Claim("removed", "a removal takes away what was made", "docs/windows-nodes.md", "`RemovalIncomplete`"),
+    Claim("removed", "a removal deletes what was created", "docs/node-removal.md", "`RemovalIncomplete`"),
     Claim(
         "as-before",
         "services, machine environment, trusted certificates and ledger are as before",
@@ -79,82 +85,123 @@ STEPS = (
 )
 
 
-async def rehearse(
-    access: Access, host_keys: HostKeys, settings: PassSettings, rehearsal: Rehearsal, used: str, told: Told
-) -> tuple[Checked, ...]:
-    """The life of a worker, step by step. Raises HostError. On a machine in use (`used` says why) nothing is done.
+async def run_rehearsal(
+    access: Access, host_keys: HostKeys, settings: PassSettings, rehearsal: Rehearsal, used: str, report: Told
+) -> tuple[CheckResult, ...]:
+    """Run the life of a worker, step by step, and clean up the machine at the end. Raises HostError.
 
-    However it ends, the machine is given back.
+    On a machine in use (`used` is the reason), nothing is changed.
     """
     with tempfile.TemporaryDirectory() as place:
-        work = _Rehearsal(access, host_keys, settings, rehearsal, told, Path(place))
-        if why := used or await work.missing():
+        work = _Rehearsal(access, host_keys, settings, rehearsal, report, Path(place))
+        if why := used or await work.find_missing():
             for claim in STEPS:
                 work.tell(claim, "not applicable", why, 0)
-            return tuple(work.found)
+            return tuple(work.results)
         try:
             await work.run()
         except (asyncio.CancelledError, HostError):
-            await work.give_back()
+            # of two troubles the first is raised
+            try:
+                await give_back(access, host_keys, settings)
+            except HostError as error:
+                work.tell(STEPS[-2], "fail", str(error), 0)
             raise
-    return tuple(work.found)
+    return tuple(work.results)
+
+
+async def give_back(access: Access, host_keys: HostKeys, settings: PassSettings) -> None:
+    """Undo what a rehearsal has done that was cut off, also when this is called off. Raises HostError.
+
+    Its restarts may still be running: it retries for `GIVING_BACK_SECONDS`.
+    """
+    last: HostError | None = None
+
+    async def undo() -> None:
+        nonlocal last
+        while True:
+            last = (await remove(access, host_keys, settings)).error
+            if last is None:
+                return
+            await asyncio.sleep(_BETWEEN)
+
+    try:
+        await run_to_end(undo(), GIVING_BACK_SECONDS)
+    except TimeoutError:
+        why = f" ({last})" if last is not None else ""
+        raise ScriptFailed(
+            f"the machine was not restored within {GIVING_BACK_SECONDS:g} s{why}: service {NAME} may still exist. "
+            "`transom verify host --change` begins with its removal"
+        ) from None
+
+
+def is_left_over(state: ObservedState) -> bool:
+    """Return True if all entries of the ledger are from a rehearsal: it was killed before it restored the host."""
+    try:
+        recorded = ledger.read(state.registry)
+    except LedgerError:
+        return False
+    services = {*recorded.installed.services, *recorded.environment.services}
+    owned = (*recorded.installed.files, *recorded.installed.directories)
+    own = all(is_same(name, NAME) for name in services) and all(is_within(path, OWN) for path in owned)
+    return bool(recorded.installed) and own and not recorded.environment.machine
 
 
 class _Rehearsal:
     def __init__(
-        self, access: Access, host_keys: HostKeys, settings: PassSettings, rehearsal: Rehearsal, told: Told, place: Path
+        self, access: Access, host_keys: HostKeys, settings: PassSettings, rehearsal: Rehearsal, report: Told, place: Path
     ) -> None:
         self._host = (access, host_keys, settings)
-        self._rehearsal, self._told, self._place = rehearsal, told, place
+        self._rehearsal, self._told, self._place = rehearsal, report, place
         self._program = self._no_service = b""
-        self.found: list[Checked] = []
+        self.results: list[CheckResult] = []
         windows = msgspec.structs.replace(rehearsal.egress.windows, services=(NAME,))
         self._egress = msgspec.structs.replace(rehearsal.egress, windows=windows)
 
     def tell(self, claim: Claim, verdict: Verdict, seen: str, seconds: float) -> None:
         """One more is known."""
-        self.found.append(Checked.of(claim, verdict, seen, seconds))
-        self._told(self.found[-1])
+        self.results.append(CheckResult.from_claim(claim, verdict, seen, seconds))
+        self._told(self.results[-1])
 
-    async def missing(self) -> str:
-        """What of the machine is needed, and not there; the programs are read. Raises HostError."""
-        async with opened(*self._host, only_reads=True, doing="reading a program") as directory:
+    async def find_missing(self) -> str:
+        """Read the required programs; describe those that are missing (empty: none). Raises HostError."""
+        async with open_directory(*self._host, only_reads=True, doing="reading a program") as directory:
             paths = (self._rehearsal.program, r"C:\Windows\System32\hostname.exe")
-            found = [await directory.transport.read(path.replace("\\", "/"), _LARGEST) for path in paths]
-        self._program, self._no_service = (content or b"" for content in found)
-        return "" if all(found) else f"{' or '.join(paths)} is not there"
+            contents = [await directory.transport.read(path.replace("\\", "/"), _LARGEST) for path in paths]
+        self._program, self._no_service = (content or b"" for content in contents)
+        return "" if all(contents) else f"{' or '.join(paths)} does not exist"
 
     async def run(self) -> None:
         """Every step. Raises HostError."""
-        before = await self._look()
+        before = await self._query_state()
         later = msgspec.structs.replace(self._egress, no_proxy=",".join(filter(None, (self._egress.no_proxy, _NO_PROXY))))
         configured, unchanged, changed, put_back, removed, as_before = STEPS
-        if await self._step(configured, lambda: self._configure("1.0.0", self._egress), _runs):
-            await self._step(unchanged, lambda: self._configure("1.0.0", self._egress), _nothing)
-            await self._step(changed, lambda: self._configure("1.0.0", later), _restarted)
-            await self._step(put_back, lambda: self._configure("1.0.1", later, self._no_service), _taken_back)
+        if await self._run_step(configured, lambda: self._configure("1.0.0", self._egress), _describe_failure):
+            await self._run_step(unchanged, lambda: self._configure("1.0.0", self._egress), _check_unchanged)
+            await self._run_step(changed, lambda: self._configure("1.0.0", later), _check_restarted)
+            await self._run_step(put_back, lambda: self._configure("1.0.1", later, self._no_service), _check_reversed)
         else:
             for claim in (unchanged, changed, put_back):
-                self.tell(claim, "not applicable", "not tried: there is no service", 0)
-        await self._step(removed, lambda: remove(*self._host), _removed)
-        await self._step(as_before, self._look, lambda after: _difference(before, after))
+                self.tell(claim, "not applicable", "not tried: no service exists", 0)
+        await self._run_step(removed, lambda: remove(*self._host), _check_removed)
+        await self._run_step(as_before, self._query_state, lambda after: _describe_difference(before, after))
 
-    async def _step(self, claim: Claim, act: Callable[[], Awaitable[_R]], judge: Callable[[_R], str]) -> bool:
-        begun = time.monotonic()
+    async def _run_step(self, claim: Claim, act: Callable[[], Awaitable[_R]], judge: Callable[[_R], str]) -> bool:
+        started_at = time.monotonic()
         wrong = judge(await act())
-        self.tell(claim, "fail" if wrong else "pass", wrong or "so", time.monotonic() - begun)
+        self.tell(claim, "fail" if wrong else "pass", wrong or "so", time.monotonic() - started_at)
         return not wrong
 
-    async def _look(self) -> ObservedState:
-        stores = (store(ROOT), store(CA))
-        return await look(*self._host, Queries(services=(NAME,), environment=True, stores=stores))
+    async def _query_state(self) -> ObservedState:
+        stores = (get_store_path(ROOT), get_store_path(CA))
+        return await query_host(*self._host, Queries(services=(NAME,), environment=True, stores=stores))
 
-    async def _configure(self, version: str, egress: Egress, program: bytes = b"") -> Configured:
-        worker = Worker(self._payload(version, program or self._program), Facts(), egress)
+    async def _configure(self, version: str, egress: Egress, program: bytes = b"") -> ConfigureResult:
+        worker = Worker(self._build_payload(version, program or self._program), Facts(), egress)
         return await configure(*self._host, worker)
 
-    def _payload(self, version: str, program: bytes) -> PayloadDirectory:
-        """A payload of one service. It prepares nothing of Windows."""
+    def _build_payload(self, version: str, program: bytes) -> PayloadDirectory:
+        """Build a payload of one service, without a preparation of Windows."""
         file = self._place / version
         file.write_bytes(program)
         path, digest = rf"{OWN}\service.exe", hashlib.sha256(program).hexdigest()
@@ -168,50 +215,45 @@ class _Rehearsal:
         )
         return PayloadDirectory(self._place, payload, {file.name: Artifact(digest, len(program))}, {}, {digest: file})
 
-    async def give_back(self) -> None:
-        """Undo what a pass that was cut off has done; its restarts may still be going on. Raises HostError."""
-        for _ in range(_AGAIN):
-            if (await remove(*self._host)).error is None:
-                return
-            await asyncio.sleep(_BETWEEN)
-        if (error := (await remove(*self._host)).error) is not None:
-            raise error
 
-
-def _trouble(error: HostError | None) -> str:
+def _format_error(error: HostError | None) -> str:
     return "" if error is None else f"{type(error).__name__}: {error}"
 
 
-def _state(state: ObservedState | None) -> str:
-    """What is wrong with the service."""
-    service = state.service(NAME) if state is not None else None
+def _describe_service_fault(state: ObservedState | None) -> str:
+    """Describe the service's fault (empty: none)."""
+    service = state.find_service(NAME) if state is not None else None
     return "" if service is not None and service.state == ServiceState.RUNNING else "the service does not run"
 
 
-def _runs(made: Configured) -> str:
-    return _trouble(made.error) or _state(made.after)
+def _describe_failure(made: ConfigureResult) -> str:
+    return _format_error(made.error) or _describe_service_fault(made.after)
 
 
-def _nothing(made: Configured) -> str:
-    return _trouble(made.error) or differences(made.plan or Plan()) * bool(made.plan)
+def _check_unchanged(made: ConfigureResult) -> str:
+    return _format_error(made.error) or describe_differences(made.plan or Plan()) * bool(made.plan)
 
 
-def _restarted(made: Configured) -> str:
-    return _trouble(made.error) or _state(made.after) or ("" if NAME in made.restarted else "the service was not restarted")
+def _check_restarted(made: ConfigureResult) -> str:
+    return (
+        _format_error(made.error)
+        or _describe_service_fault(made.after)
+        or ("" if NAME in made.restarted else "the service was not restarted")
+    )
 
 
-def _taken_back(made: Configured) -> str:
+def _check_reversed(made: ConfigureResult) -> str:
     if isinstance(made.error, PutBack):
-        return _state(made.after)
-    return _trouble(made.error) or "a version whose program is no service is said to run"
+        return _describe_service_fault(made.after)
+    return _format_error(made.error) or "a version whose program is not a service is reported as running"
 
 
-def _removed(made: Removed) -> str:
-    return _trouble(made.error) or "; ".join(made.remains)
+def _check_removed(made: RemovalResult) -> str:
+    return _format_error(made.error) or "; ".join(made.remains)
 
 
-def _difference(before: ObservedState, after: ObservedState) -> str:
-    """The keys of the registry that are not as before."""
+def _describe_difference(before: ObservedState, after: ObservedState) -> str:
+    """Describe the registry keys that differ from before (empty: none)."""
     keys = {key.path: key for key in before.registry}
     now = {key.path: key for key in after.registry}
     changed = [path for path in keys | now if keys.get(path) != now.get(path)]

@@ -24,7 +24,11 @@ call :boot "%HERE%\boot.txt"
 for /f "usebackq tokens=1-3" %%a in ("%HERE%\boot.txt") do if "%%b"=="REG_DWORD" set "BOOT=%%c"
 set "ROUNDS=0"
 set "WAITED=0"
+set "SCANNED=0"
 set "OVER="
+rem It is the only pause of these scripts.
+"%PING%" -n 1 127.0.0.1 >nul 2>nul
+if errorlevel 1 goto unpaused
 
 rem A lock is made with all that it says, and then gets its name: no lock is ever seen without owner and boot.
 :take
@@ -41,6 +45,7 @@ mkdir "%BASE%\%TAKE%" 2>nul
 :named
 ren "%BASE%\%TAKE%" lock 2>nul
 if exist "%LOCK%\%PASS%" goto taken
+if not exist "%LOCK%" goto scanned
 if not exist "%LOCK%\boot-%BOOT%" goto void
 set "HELD="
 set "THEIRS=-"
@@ -51,6 +56,22 @@ if "%GENERATION%"=="-" goto held
 if "%THEIRS%"=="-" goto held
 if %THEIRS% LSS %GENERATION% goto ours
 goto held
+
+rem No other pass holds the host, and the directory cannot be renamed: a program has its files open.
+:scanned
+set /a SCANNED+=1
+if %SCANNED% GTR @SCAN@ goto unscanned
+set "ROUNDS=0"
+echo waiting 1>&2
+if %SCANNED% GTR 3 "%PING%" -n 2 127.0.0.1 >nul
+goto take
+:unscanned
+>"%RESULT%" echo @ResultWord.FILES_IN_USE@
+rmdir /s /q "%BASE%\%TAKE%" 2>nul
+exit /b 1
+:unpaused
+>"%RESULT%" echo @ResultWord.PING_BLOCKED@
+exit /b 1
 
 rem From before this boot: nothing of it runs any more.
 :void
@@ -80,14 +101,14 @@ echo waiting 1>&2
 goto take
 
 :held
->"%RESULT%" echo @Word.HELD@
-if exist "%LOCK%\owner.txt" for /f "usebackq delims=" %%a in ("%LOCK%\owner.txt") do >>"%RESULT%" echo @Word.HOLDER@ %%a
->>"%RESULT%" echo @Word.BOOT@ %BOOT%
+>"%RESULT%" echo @ResultWord.HELD@
+if exist "%LOCK%\owner.txt" for /f "usebackq delims=" %%a in ("%LOCK%\owner.txt") do >>"%RESULT%" echo @ResultWord.HOLDER@ %%a
+>>"%RESULT%" echo @ResultWord.BOOT@ %BOOT%
 rmdir /s /q "%BASE%\%TAKE%" 2>nul
 exit /b 1
 
 :taken
->"%RESULT%" echo @Word.TAKEN@
+>"%RESULT%" echo @ResultWord.TAKEN@
 call :work >"%LOCK%\alive"
 del "%LOCK%\alive" 2>nul
 if exist "%HERE%\job-started" goto follow
@@ -111,7 +132,7 @@ if %WAITED% GTR 3 "%PING%" -n 2 127.0.0.1 >nul
 goto follow
 :unfinished
 del /q "%HERE%\fetch-*.txt" 2>nul
->>"%RESULT%" echo @Word.UNFINISHED@
+>>"%RESULT%" echo @ResultWord.UNFINISHED@
 exit /b 1
 :gather
 if defined OVER exit /b 1
@@ -142,11 +163,12 @@ move /y "%HERE%\generation" "%BASE%\generation-@TAG@" >nul 2>nul
 if not exist "%HERE%\generation" goto import
 rem A virus scanner may just be reading it.
 set /a TRIES+=1
-if %TRIES% GTR 10 goto import
+echo waiting 1>&2
+if %TRIES% GTR @SCAN@ goto import
 "%PING%" -n 2 127.0.0.1 >nul
 goto fence
 :import
->>"%RESULT%" echo @Word.BEGUN@
+>>"%RESULT%" echo @ResultWord.BEGUN@
 @REMOVE@
 @CLOSE@
 @VERIFY@
@@ -165,23 +187,23 @@ exit /b 0
 
 rem Read before an earlier pass had ended on the host: what it did is not to be done once more.
 :overtaken
->>"%RESULT%" echo @Word.OVERTAKEN@
+>>"%RESULT%" echo @ResultWord.OVERTAKEN@
 exit /b 0
 
 :superseded
->>"%RESULT%" echo @Word.SUPERSEDED@ %SEEN%
+>>"%RESULT%" echo @ResultWord.SUPERSEDED@ %SEEN%
 set "OVER=1"
 exit /b 0
 
 :notimported
 del "%HERE%\change.reg" 2>nul
->>"%RESULT%" echo @Word.NOT_IMPORTED@
+>>"%RESULT%" echo @ResultWord.NOT_IMPORTED@
 exit /b 0
 
 :nojob
-"%SC%" delete TransomRestart >nul 2>nul
+@WITHDRAW@
 "%SCHTASKS%" /delete /tn TransomRestart /f >nul 2>nul
->>"%RESULT%" echo @Word.NO_JOB@
+>>"%RESULT%" echo @ResultWord.NO_JOB@
 exit /b 0
 
 @BOOTING@

@@ -12,5 +12,6 @@ set "ICACLS=%SystemRoot%\System32\icacls.exe"
 set "SCHTASKS=%SystemRoot%\System32\schtasks.exe"
 set "POWERSHELL=%SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe"
 cd /d "%HERE%"
+echo checking 1>&2
 @LINES@
 exit /b 0

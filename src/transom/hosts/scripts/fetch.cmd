@@ -9,10 +9,10 @@ echo fetching 1>&2
 "%CURL%" -q -K "%HERE%\fetch-%1.txt" >"%HERE%\answer.txt" 2>nul
 set "CODE=%ERRORLEVEL%"
 if exist "%HERE%\answer.txt" for /f "usebackq tokens=1-3" %%a in ("%HERE%\answer.txt") do if "%%a"=="@MARK@" set "CODES=%%b %%c"
->>"%RESULT%" echo @Word.FETCHED@ %1 %CODE% %CODES%
+>>"%RESULT%" echo @ResultWord.FETCHED@ %1 %CODE% %CODES%
 if "%CODE%"=="0" set "FETCHED=1"
 exit /b 0
 :nocurl
->>"%RESULT%" echo @Word.NO_CURL@
+>>"%RESULT%" echo @ResultWord.NO_CURL@
 :fetched
 del /q "%HERE%\fetch-*.txt" "%HERE%\answer.txt" 2>nul

@@ -6,6 +6,7 @@ if exist "@FORMER@\" call :aside
 for /d %%d in (%BASE%\f-*) do call :bury "%%d"
 exit /b 0
 :aside
+echo removing 1>&2
 @WHOSE@
 if errorlevel 1 exit /b 0
 move /y "@FORMER@" "%BASE%\f-@TAG@-@ID@" >nul 2>nul
@@ -13,6 +14,7 @@ exit /b 0
 :bury
 rmdir "%~1" 2>nul
 if not exist "%~1\" exit /b 0
+echo removing 1>&2
 @BURIED@
 if not errorlevel 1 rmdir /s /q "%~1" 2>nul
 exit /b 0

@@ -1,6 +1,6 @@
 @echo off
 setlocal EnableExtensions DisableDelayedExpansion
-echo @Told.BEGUN@
+echo @OutputMarker.BEGUN@
 rem Reads what Transom wants to know of this host into one file, "gathered", in a directory of its own.
 set "BASE=@BASE@"
 set "SC=%SystemRoot%\System32\sc.exe"
@@ -31,7 +31,7 @@ call :part version.txt
 >computer.txt echo "%COMPUTERNAME%"
 >>computer.txt echo "%SSH_CONNECTION%"
 call :part computer.txt
->>index.txt echo @Entry.END@
+>>index.txt echo @IndexEntry.END@
 set "TRIES=0"
 :join
 copy /y /b %PARTS% gathered >nul 2>nul
@@ -43,21 +43,22 @@ if %TRIES% GTR 10 exit /b 1
 goto join
 :joined
 del /q "%BASE%\%NAME%\*.reg" "%BASE%\%NAME%\*.txt" "%BASE%\%NAME%\*.err" "%BASE%\%NAME%\*.all"
-for /d %%d in (%BASE%\g-* %BASE%\p-* %BASE%\t-* %BASE%\v-*) do echo @Told.LEFT@ %%~nxd
-for %%f in (gathered) do echo @Told.GATHERED@ %NAME% %%~zf
+for /d %%d in (%BASE%\g-* %BASE%\p-* %BASE%\t-* %BASE%\v-*) do echo @OutputMarker.LEFT@ %%~nxd
+for %%f in (gathered) do echo @OutputMarker.GATHERED@ %NAME% %%~zf
 exit /b 0
 
 :refused
-echo @Told.NO_ACCESS@
+echo @OutputMarker.NO_ACCESS@
 exit /b 1
 :elsewhere
-echo @Told.NO_ROOT@
+echo @OutputMarker.NO_ROOT@
 exit /b 1
 
 :zero
 exit /b 0
 
 :export
+echo reading 1>&2
 "%REG%" export "%~2" %1.reg /y /reg:64 >nul 2>%1.err
 if errorlevel 1 goto missing
 if not exist %1.reg goto missing
@@ -65,6 +66,7 @@ call :part %1.reg
 exit /b 0
 
 :query
+echo reading 1>&2
 "%REG%" query "%~2" /reg:64 >%1.txt 2>%1.err
 if errorlevel 1 goto missing
 call :part %1.txt
@@ -73,6 +75,7 @@ exit /b 0
 rem %1 name, %2 key, %3 places of store, "Certificates" and name among the parts of a path. Long lines, which hold the
 rem certificates themselves, are not looked at beyond their second word. Where reg complains, each store is asked for.
 :walk
+echo reading 1>&2
 set "WALKED="
 "%REG%" query "%~2" /s /v Blob /reg:64 >%1.all 2>%1.err
 for %%f in (%1.err) do if %%~zf GTR 0 exit /b 0
@@ -83,12 +86,14 @@ call :part %1.txt
 exit /b 0
 
 :value
+echo reading 1>&2
 "%REG%" query "%~2" /v "%~3" /reg:64 >%1.txt 2>%1.err
 if errorlevel 1 goto missing
 call :part %1.txt
 exit /b 0
 
 :bootid
+echo reading 1>&2
 type nul >boot.err
 call :boot boot.txt
 if errorlevel 1 goto missing
@@ -98,16 +103,18 @@ exit /b 0
 @BOOTING@
 
 :everywhere
+echo reading 1>&2
 "%REG%" query "%~2" /s /v "%~3" /reg:64 >%1.txt 2>%1.err
 call :part %1.txt
 exit /b 0
 
 :missing
->>index.txt echo @Entry.MISSING@ %1
+>>index.txt echo @IndexEntry.MISSING@ %1
 call :part %1.err
 exit /b 0
 
 :service
+echo reading 1>&2
 "%SC%" query "%~2" >%1.txt 2>nul
 if errorlevel 1 goto absent
 call :part %1.txt
@@ -115,11 +122,11 @@ call :export %1 "@SERVICES@\%~2"
 exit /b 0
 
 :absent
->>index.txt echo @Entry.ABSENT@ %1
+>>index.txt echo @IndexEntry.ABSENT@ %1
 call :part %1.txt
 exit /b 0
 
 :part
-for %%f in (%1) do >>index.txt echo @Entry.PART@ %1 %%~zf
+for %%f in (%1) do >>index.txt echo @IndexEntry.PART@ %1 %%~zf
 set "PARTS=%PARTS%+%1"
 exit /b 0

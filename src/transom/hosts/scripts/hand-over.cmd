@@ -41,5 +41,5 @@ if %TRIES% GTR 3 "%PING%" -n 2 127.0.0.1 >nul
 goto beginning
 rem The task may have begun after all: then nothing of the service is left to do.
 :begun
-if exist "%HERE%\job-task.txt" "%SC%" delete TransomRestart >nul 2>nul
+if exist "%HERE%\job-task.txt" call :withdraw
 exit /b 0

@@ -4,7 +4,7 @@ rem What is to be there.
 if not exist "%HERE%\install.reg" exit /b 0
 "%REG%" import "%HERE%\install.reg" /reg:64 >nul 2>nul
 if not errorlevel 1 goto imported
->>"%RESULT%" echo @Word.NOT_IMPORTED@
+>>"%RESULT%" echo @ResultWord.NOT_IMPORTED@
 set "UNWELL=1"
 :imported
 del "%HERE%\install.reg" 2>nul
@@ -54,13 +54,13 @@ if not exist "%~1\" goto nodirectory
 if not "%~3"=="check" exit /b 0
 @OWNER@
 if not errorlevel 1 exit /b 0
->>"%RESULT%" echo @Word.FOREIGN@ %~1
+>>"%RESULT%" echo @ResultWord.FOREIGN@ %~1
 set "FOREIGN=1"
 set "UNWELL=1"
 exit /b 0
 :nodirectory
 rmdir "%HERE%\made" 2>nul
->>"%RESULT%" echo @Word.NO_DIRECTORY@ %~1
+>>"%RESULT%" echo @ResultWord.NO_DIRECTORY@ %~1
 set "UNWELL=1"
 exit /b 0
 
@@ -86,7 +86,7 @@ move /y "%STAGED%" "%~3" >nul 2>nul
 if exist "%~3" exit /b 0
 if exist "%~3.transom-old-@ID@" ren "%~3.transom-old-@ID@" "%~nx3" 2>nul
 :unplaced
->>"%RESULT%" echo @Word.UNPLACED@ %~3
+>>"%RESULT%" echo @ResultWord.UNPLACED@ %~3
 set "UNWELL=1"
 exit /b 0
 
@@ -99,7 +99,7 @@ if not "%~2"=="back" exit /b 0
 if exist "%~1.transom-before" ren "%~1.transom-before" "%~nx1" 2>nul
 exit /b 0
 :unremoved
->>"%RESULT%" echo @Word.UNREMOVED@ %~1
+>>"%RESULT%" echo @ResultWord.UNREMOVED@ %~1
 set "UNWELL=1"
 exit /b 0
 
@@ -118,7 +118,7 @@ if %TRIES% GTR 20 goto uncreated
 "%PING%" -n 2 127.0.0.1 >nul
 goto serving
 :uncreated
->>"%RESULT%" echo @Word.UNCREATED@ %~2
+>>"%RESULT%" echo @ResultWord.UNCREATED@ %~2
 set "UNWELL=1"
 exit /b 0
 
@@ -150,6 +150,6 @@ if %TRIES% GTR 30 goto undeleted
 "%PING%" -n 2 127.0.0.1 >nul
 goto deleting
 :undeleted
->>"%RESULT%" echo @Word.UNDELETED@ %~1
+>>"%RESULT%" echo @ResultWord.UNDELETED@ %~1
 set "UNWELL=1"
 exit /b 0

@@ -1,4 +1,4 @@
-"""The line by which a command prompt shows how services and files of a host are, without a file of ours.
+"""The line by which a command prompt shows the state of services and files of a host, without a script file.
 
 What it prints is compared with what it printed before, byte for byte, and is not understood.
 """
@@ -14,16 +14,16 @@ BEGIN, END = "transom-look", "transom-looked"
 _SYSTEM = r"C:\Windows\System32"
 
 
-def line(services: Sequence[str], files: Sequence[str]) -> str | None:
-    """The line; None where one cannot hold it. Times are to the minute, in the host's own words."""
+def build_line(services: Sequence[str], files: Sequence[str]) -> str | None:
+    """Build the line, or None if it would be too long. Times are to the minute, in the host's own format."""
     if not all(map(NAME.fullmatch, services)) or not all(map(PATH.fullmatch, files)):
         return None
     # read whole before anything is carried out, and without an echo of itself
-    text = f"@({'&'.join(_commands(services, files))})"
+    text = f"@({'&'.join(_iter_commands(services, files))})"
     return text if len(text) <= _LONGEST else None
 
 
-def _commands(services: Sequence[str], files: Sequence[str]) -> Iterator[str]:
+def _iter_commands(services: Sequence[str], files: Sequence[str]) -> Iterator[str]:
     # what the prompt itself prints ends with no line
     yield f"echo.&echo {BEGIN}"
     for name in services:
@@ -35,9 +35,9 @@ def _commands(services: Sequence[str], files: Sequence[str]) -> Iterator[str]:
     yield f"echo {END}"
 
 
-def shown(printed: bytes) -> bytes | None:
-    """What stands between begin and end; None where the line was not carried out to its end."""
-    lines = [one.rstrip() for one in printed.splitlines()]
+def parse_output(printed: bytes) -> bytes | None:
+    """Return the output between the begin and end marks; None if the line did not run to its end."""
+    lines = [item.rstrip() for item in printed.splitlines()]
     try:
         begin = lines.index(BEGIN.encode())
         end = lines.index(END.encode(), begin)

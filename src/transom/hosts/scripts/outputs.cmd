@@ -7,11 +7,13 @@ set "POWERSHELL=%SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe"
 exit /b 0
 
 :powershell
+echo running 1>&2
 "%POWERSHELL%" -NoProfile -NonInteractive -ExecutionPolicy Bypass -File "%HERE%\%1.ps1" >"%HERE%\%1.txt" 2>"%HERE%\%1.err"
 if errorlevel 1 type nul >"%HERE%\%1.txt"
 exit /b 0
 
 :batch
+echo running 1>&2
 call "%HERE%\%1.cmd" >"%HERE%\%1.txt" 2>"%HERE%\%1.err"
 if errorlevel 1 type nul >"%HERE%\%1.txt"
 exit /b 0

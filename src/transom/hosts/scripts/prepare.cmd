@@ -9,5 +9,5 @@ exit /b 0
 :pending
 "%REG%" import "%HERE%\pending.reg" /reg:64 >nul 2>nul
 if errorlevel 1 goto notimported
->>"%RESULT%" echo @Word.MUST_BOOT@ %BOOT_FOR%
+>>"%RESULT%" echo @ResultWord.MUST_BOOT@ %BOOT_FOR%
 exit /b 0

@@ -6,7 +6,12 @@ exit /b 0
 rem %1 network of the Host Networking Service, where Windows has it; this may cut every connection of the host for a moment
 :network
 "%POWERSHELL%" -NoProfile -NonInteractive -Command "$ErrorActionPreference = 'Stop'; if (Get-Command -Name Get-HnsNetwork -ErrorAction SilentlyContinue) { Get-HnsNetwork | Where-Object { $_.Name -eq '%~1' } | Remove-HnsNetwork }" >nul 2>nul
-if errorlevel 1 >>"%RESULT%" echo @Word.REMAINS@ HNS network %~1
+if errorlevel 1 >>"%RESULT%" echo @ResultWord.REMAINS@ HNS network %~1
+set "LAUNCH=%SystemDrive%\Program Files\Amazon\EC2Launch\EC2Launch.exe"
+if not exist "%LAUNCH%" exit /b 0
+rem On EC2: the routes to the metadata service went with the network.
+"%LAUNCH%" run-task add-routes --persistent >nul 2>nul
+if errorlevel 1 "%LAUNCH%" run-task add-routes >nul 2>nul
 exit /b 0
 
 rem %1 directory of Transom's own, with what programs wrote there; rmdir does not follow links in it, and without /s none at all
@@ -22,7 +27,7 @@ if %TRIES% GTR 5 goto remains
 "%PING%" -n 2 127.0.0.1 >nul
 goto clearing
 :remains
->>"%RESULT%" echo @Word.REMAINS@ %~1
+>>"%RESULT%" echo @ResultWord.REMAINS@ %~1
 exit /b 0
 
 rem %1 TCP port: the rule that let it in

@@ -1,13 +1,13 @@
-"""The words that scripts say and passes read: each stands here, and both sides name it (`@Word.HELD@` in a template)."""
+"""The words that scripts say and passes read: each stands here, and both sides name it (`@ResultWord.HELD@` in a template)."""
 
 import re
 from enum import StrEnum
 from typing import Final
 
-_NAMED: Final = re.compile(r"@(Word|Told|Entry)\.([A-Z_]+)@")
+_NAMED: Final = re.compile(r"@(ResultWord|OutputMarker|IndexEntry)\.([A-Z_]+)@")
 
 
-class Word(StrEnum):
+class ResultWord(StrEnum):
     """A line of `result.txt` is one of these, most with what it is about."""
 
     # whether the host was taken
@@ -15,6 +15,8 @@ class Word(StrEnum):
     HOLDER = "holder"
     BOOT = "boot"
     TAKEN = "taken"
+    FILES_IN_USE = "filesinuse"
+    PING_BLOCKED = "pingblocked"
     BEGUN = "begun"
     OVERTAKEN = "overtaken"
     SUPERSEDED = "superseded"
@@ -24,9 +26,11 @@ class Word(StrEnum):
     NOT_IMPORTED = "notimported"
     NO_JOB = "nojob"
     ENDED = "ended"
-    # services: state and name
+    # services: state, error of the last request, exit code, and name; or the name alone
     STUCK = "stuck"
     UNSTARTED = "unstarted"
+    DISABLED = "disabled"
+    OWED = "owed"
     RESTARTED = "restarted"
     GONE = "gone"
     # of what was sent: its hash
@@ -53,7 +57,7 @@ class Word(StrEnum):
     FETCHED = "fetched"
 
 
-class Told(StrEnum):
+class OutputMarker(StrEnum):
     """What the scripts that read a host say on standard output."""
 
     BEGUN = "transom-begun"
@@ -64,7 +68,7 @@ class Told(StrEnum):
     GATHERED = "transom-gather:"
 
 
-class Entry(StrEnum):
+class IndexEntry(StrEnum):
     """A line of the index before what was gathered: the name of a part and its size, or of a question without an answer."""
 
     PART = "part"
@@ -73,9 +77,9 @@ class Entry(StrEnum):
     END = "end"
 
 
-_WORDS: Final = {"Word": Word, "Told": Told, "Entry": Entry}
+_WORDS: Final = {words.__name__: words for words in (ResultWord, OutputMarker, IndexEntry)}
 
 
-def named(text: str) -> str:
-    """A template with the words that it names. Raises KeyError for one that is not here."""
-    return _NAMED.sub(lambda found: _WORDS[found[1]][found[2]].value, text)
+def substitute_words(text: str) -> str:
+    """Substitute the result words in a template. Raises KeyError for an unknown word."""
+    return _NAMED.sub(lambda item: _WORDS[item[1]][item[2]].value, text)

@@ -9,13 +9,14 @@ if %LOOKS% GTR @STEADY@ exit /b 0
 "%PING%" -n 2 127.0.0.1 >nul
 goto looking
 
-rem %1 number, %2 name
+rem %1 number, %2 name; one that counts up its checkpoint is on its way
 :alive
 if defined SKIP_%1 exit /b 0
+if defined MOVES_%1 exit /b 0
 call :state %2
 if "%STATE%"=="4" exit /b 0
 set "LOST=1"
->>"%RESULT%" echo @Word.LOST@ %STATE%- %EXIT%- %~2
+>>"%RESULT%" echo @ResultWord.LOST@ %STATE%- %EXIT%- %~2
 exit /b 0
 
 :keep
@@ -26,7 +27,7 @@ exit /b 0
 
 rem The host as it was: what was made goes, what was replaced gets its name and its values again, and runs.
 :reverse
->>"%RESULT%" echo @Word.REVERSING@
+>>"%RESULT%" echo @ResultWord.REVERSING@
 set "UNWELL="
 @OWED@
 @HALTS@
@@ -38,7 +39,7 @@ del "%HERE%\former.reg" 2>nul
 :reverted
 if not defined UNWELL if exist "%HERE%\former-ledger.reg" "%REG%" import "%HERE%\former-ledger.reg" /reg:64 >nul 2>nul
 @AGAIN@
->>"%RESULT%" echo @Word.REVERSED@
+>>"%RESULT%" echo @ResultWord.REVERSED@
 exit /b 0
 
 rem %1 number, %2 name: the ledger has it before it is stopped
@@ -46,10 +47,11 @@ rem %1 number, %2 name: the ledger has it before it is stopped
 if not defined SKIP_%1 "%REG%" add "%NOTES%" /v "%~2" /t REG_SZ /d running /f /reg:64 >nul 2>nul
 exit /b 0
 
-rem %1 number, %2 name, %3 seconds
+rem %1 number, %2 name, %3 to %5 as those of :stop
 :halt
 if defined SKIP_%1 exit /b 0
-call :stop %1 %2 running %3
+call :stop %1 %2 running %3 %4 %5
+if defined STUCK set "UNWELL=1"
 set "SKIP_%1="
 exit /b 0
 
@@ -64,6 +66,6 @@ del "%~2" 2>nul
 if exist "%~2" ren "%~2" "%~nx2.transom-old-@ID@-new" 2>nul
 if not exist "%~2" ren "%~2.transom-old-@ID@" "%~nx2" 2>nul
 if not exist "%~2.transom-old-@ID@" exit /b 0
->>"%RESULT%" echo @Word.UNRESTORED@ %~2
+>>"%RESULT%" echo @ResultWord.UNRESTORED@ %~2
 set "UNWELL=1"
 exit /b 0

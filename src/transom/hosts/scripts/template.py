@@ -7,14 +7,14 @@ from functools import cache
 
 import msgspec
 
-from transom.hosts.scripts.results import named
+from transom.hosts.scripts.results import substitute_words
 
 BASE = r"C:\Windows\Transom"
-"""Where everything of ours lies that is not in the registry or of a payload: administrators alone make directories there.
+"""The directory of Transom's files, except those of payloads: only administrators can create directories there.
 
 The Windows directory's default access list: DISA, "Windows Server 2022 STIG", WN22-00-000160 (2019: WN19-00-000160). Its path
-has to be known before anything is run. SFTP cannot ask for it, and no Windows Server with containers has it elsewhere; where it
-is, the first script does nothing but say so.
+must be known before any command runs. SFTP cannot query it, and Windows Server with containers always has it here; if it
+does not, the first script only reports that.
 """
 FORMER = r"C:\ProgramData\Transom"
 """Where it lay in earlier versions. Everybody may make directories there: nothing in it is run or read."""
@@ -30,17 +30,17 @@ class Script(msgspec.Struct, frozen=True):
 
 
 def render(name: str, values: Mapping[str, str]) -> bytes:
-    """A template as the bytes of a script: CRLF, no empty lines."""
-    return _BLANK_LINES.sub("", filled(name, values) + "\n").replace("\n", "\r\n").encode("ascii")
+    """Render a template as the bytes of a script: CRLF, no empty lines."""
+    return _BLANK_LINES.sub("", fill_template(name, values) + "\n").replace("\n", "\r\n").encode("ascii")
 
 
-def filled(name: str, values: Mapping[str, str]) -> str:
-    """A template with its places filled."""
+def fill_template(name: str, values: Mapping[str, str]) -> str:
+    """Fill the placeholders of a template."""
     places = {"BASE": BASE, "FORMER": FORMER, **values}
-    return _PLACEHOLDER.sub(lambda found: places[found[1]], template(name))
+    return _PLACEHOLDER.sub(lambda item: places[item[1]], read_template(name))
 
 
 @cache
-def template(name: str) -> str:
-    """The text of a template, with its words."""
-    return named((importlib.resources.files("transom.hosts") / "scripts" / name).read_text("ascii"))
+def read_template(name: str) -> str:
+    """Read a template and substitute its result words."""
+    return substitute_words((importlib.resources.files("transom.hosts") / "scripts" / name).read_text("ascii"))

@@ -1,18 +1,21 @@
 rem %1 a directory of the payload that was there before: SYSTEM, Administrators, TrustedInstaller or this user own it
 :administrators
+echo verifying 1>&2
 @OWNER@
 if not errorlevel 1 exit /b 0
 set "BAD=1"
->>"%RESULT%" echo @Word.FOREIGN@ %~1
+>>"%RESULT%" echo @ResultWord.FOREIGN@ %~1
 exit /b 0
 
 rem %1 a file that was sent, %2 the hash that it must have
 :verify
 set "STAGED=%BASE%\%~1"
 if not exist "%STAGED%" goto unsent
+echo verifying 1>&2
 "%SystemRoot%\System32\certutil.exe" -hashfile "%STAGED%" SHA256 >"%HERE%\hash.txt" 2>nul
 if "%ERRORLEVEL%"=="0" goto hashed
 rem Some hosts do not let it run.
+echo verifying 1>&2
 "%POWERSHELL%" -NoProfile -NonInteractive -Command "(Get-FileHash -LiteralPath '%STAGED%' -Algorithm SHA256).Hash" >"%HERE%\hash.txt" 2>nul
 if not "%ERRORLEVEL%"=="0" goto unhashed
 :hashed
@@ -23,14 +26,14 @@ if not defined SAME goto mismatch
 exit /b 0
 :unsent
 set "BAD=1"
->>"%RESULT%" echo @Word.UNSENT@ %~2
+>>"%RESULT%" echo @ResultWord.UNSENT@ %~2
 exit /b 0
 :unhashed
 set "BAD=1"
->>"%RESULT%" echo @Word.UNHASHED@ %~2
+>>"%RESULT%" echo @ResultWord.UNHASHED@ %~2
 exit /b 0
 :mismatch
 set "BAD=1"
 del "%STAGED%" 2>nul
->>"%RESULT%" echo @Word.MISMATCH@ %~2
+>>"%RESULT%" echo @ResultWord.MISMATCH@ %~2
 exit /b 0

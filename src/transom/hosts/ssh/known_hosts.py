@@ -9,7 +9,9 @@ from typing import Protocol
 
 import asyncssh
 
+from transom.common.regular_files import read_regular_text
 from transom.hosts.errors import HostKeyMissing, HostKeyUnusable
+from transom.hosts.ssh.host_key_checks import UnusableHostKey, check_host_key
 
 
 class KnownKey(Protocol):
@@ -34,15 +36,18 @@ class Fingerprint:
         self._text = text
 
     def get_fingerprint(self) -> str:
-        """As it was recorded."""
+        """Return the fingerprint exactly as recorded."""
         return self._text
 
 
 class HostKeys(Protocol):
     """Where keys that are trusted on first use are kept."""
 
-    def known(self, address: str, port: int) -> Sequence[KnownKey]:
-        """The keys recorded for this host, none when it was never met. Raises HostKeyUnusable, HostKeyMissing, OSError."""
+    def list_known_keys(self, address: str, port: int) -> Sequence[KnownKey]:
+        """List the keys recorded for this host, none before the first contact.
+
+        Raises HostKeyUnusable, HostKeyMissing, OSError.
+        """
         ...
 
     async def record(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
@@ -52,8 +57,8 @@ class HostKeys(Protocol):
         """
         ...
 
-    def remedy(self, address: str, port: int) -> str:
-        """What a person does when the machine was replaced, as the end of a sentence."""
+    def describe_remedy(self, address: str, port: int) -> str:
+        """Describe what a person does if the machine was replaced, as the end of a sentence."""
         ...
 
 
@@ -67,64 +72,70 @@ class KnownHostsFile:
         self._path = path
         self._required = required
 
-    def known(self, address: str, port: int) -> Sequence[KnownKey]:
+    def list_known_keys(self, address: str, port: int) -> Sequence[KnownKey]:
         """As HostKeys says. Hashed names and patterns are understood; revoked keys and CAs are not looked at."""
-        found = self._recorded(address, port)
-        if not found and self._required:
-            raise missing(
-                address, port, f"spec.hostKey of its WindowsInstance, or, after `{_pattern(address, port)} `, {self._path}"
+        keys = self._list_recorded(address, port)
+        if not keys and self._required:
+            raise build_missing_error(
+                address,
+                port,
+                f"spec.hostKey of its WindowsInstance, or, after `{_format_pattern(address, port)} `, {self._path}",
             )
-        return found
+        return keys
 
-    def _recorded(self, address: str, port: int) -> Sequence[KnownKey]:
+    def _list_recorded(self, address: str, port: int) -> Sequence[KnownKey]:
         try:
-            text = self._path.read_text("utf-8")
+            text = read_regular_text(self._path)
         except FileNotFoundError:
             return ()
         try:
             entries = asyncssh.import_known_hosts(text)
         except ValueError:
             raise HostKeyUnusable(f"{self._path} is not in the format of known_hosts; repair or remove it") from None
-        wanted = _pattern(address, port)
+        wanted = _format_pattern(address, port)
         # asyncssh looks for a host on another port also without the port; OpenSSH's writing names it, so only that counts
-        found = entries.match(wanted if wanted.startswith("[") else address, "", None)
-        return tuple(found[0])
+        keys = entries.match(wanted if wanted.startswith("[") else address, "", None)[0]
+        usable = tuple(key for key in keys if _is_usable(key))
+        if keys and not usable:
+            # without a key the next one that the host shows would be trusted
+            raise HostKeyUnusable(f"{self._path} has no key of {wanted} that Transom accepts: {UnusableHostKey()}")
+        return usable
 
     async def record(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
         """As HostKeys says."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._path.open("a", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(f"{_pattern(address, port)} {line(key)}\n")
+            file.write(f"{_format_pattern(address, port)} {format_line(key)}\n")
             file.flush()
             os.fsync(file.fileno())
 
-    def remedy(self, address: str, port: int) -> str:
+    def describe_remedy(self, address: str, port: int) -> str:
         """As HostKeys says."""
-        return f"remove the line of {_pattern(address, port)} from {self._path}"
+        return f"remove the line of {_format_pattern(address, port)} from {self._path}"
 
 
 class NoHostKeys:
     """Nothing is kept: every key is new. For tests and for the simulated host of the demo."""
 
-    def known(self, address: str, port: int) -> Sequence[KnownKey]:
+    def list_known_keys(self, address: str, port: int) -> Sequence[KnownKey]:
         """None, always."""
         return ()
 
     async def record(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
         """Keep nothing."""
 
-    def remedy(self, address: str, port: int) -> str:
+    def describe_remedy(self, address: str, port: int) -> str:
         """As HostKeys says."""
         return "connect again"
 
 
-def line(key: asyncssh.SSHKey) -> str:
-    """A key as `type base64`, without a comment."""
+def format_line(key: asyncssh.SSHKey) -> str:
+    """Format a key as `type base64`, without a comment."""
     return f"{key.algorithm.decode()} {base64.b64encode(key.public_data).decode()}"
 
 
-def missing(address: str, port: int, place: str) -> HostKeyMissing:
+def build_missing_error(address: str, port: int, place: str) -> HostKeyMissing:
     """Why a host is not connected to of which no key is known; `place` is where its line is put.
 
     Where the key lies: Microsoft, "OpenSSH Server configuration for Windows Server and Windows", HostKey.
@@ -136,13 +147,24 @@ def missing(address: str, port: int, place: str) -> HostKeyMissing:
     )
 
 
-def pinned(text: str) -> asyncssh.SSHKey:
-    """The key of a line as in `ssh_host_ed25519_key.pub`. Raises HostKeyUnusable."""
+def parse_pinned_key(text: str) -> asyncssh.SSHKey:
+    """Return the key of a line as in `ssh_host_ed25519_key.pub`. Raises HostKeyUnusable."""
     try:
+        check_host_key(base64.b64decode(text.split()[1]))
         return asyncssh.import_public_key(text)
-    except (asyncssh.KeyImportError, ValueError):
+    except UnusableHostKey as error:
+        raise HostKeyUnusable(f"Transom does not accept the pinned host key: {error}") from None
+    except (IndexError, asyncssh.KeyImportError, ValueError):
         raise HostKeyUnusable("the pinned host key is not a line as in ssh_host_ed25519_key.pub") from None
 
 
-def _pattern(address: str, port: int) -> str:
+def _is_usable(key: asyncssh.SSHKey) -> bool:
+    try:
+        check_host_key(key.public_data)
+    except UnusableHostKey:
+        return False
+    return True
+
+
+def _format_pattern(address: str, port: int) -> str:
     return address if port == 22 else f"[{address}]:{port}"

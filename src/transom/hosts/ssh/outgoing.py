@@ -10,12 +10,14 @@ from asyncssh.logging import SSHLogger
 _DISCONNECT: Final = 1
 _IGNORE: Final = 2
 """Numbers of messages (RFC 4253, section 12)."""
+_REQUESTS: Final = frozenset((90, 94, 98))
+"""CHANNEL_OPEN, CHANNEL_DATA and CHANNEL_REQUEST (RFC 4254, section 9): what a server may have something to say to."""
 
 
-class _Quiet(SSHLogger):
-    """Looks first whether a message is wanted: asyncssh makes a text of each before."""
+class _QuietLogger(SSHLogger):
+    """A logger that first checks whether a message is enabled: asyncssh formats each message before that."""
 
-    def get_child(self, *_: object, **__: object) -> "_Quiet":
+    def get_child(self, *_: object, **__: object) -> "_QuietLogger":
         return self
 
     def log(self, level: int, msg: object, *args: object, **kwargs: object) -> None:
@@ -24,7 +26,7 @@ class _Quiet(SSHLogger):
             super().log(level, msg, *args, **kwargs)
 
 
-class Outgoing:
+class OutgoingCounter:
     """Sends for a connection of asyncssh, which makes a system call for each packet, and a second packet before each.
 
     That one (SSH_MSG_IGNORE) hides the IV of the next where a cipher is in CBC mode (RFC 4251, section 9.3.1). None that a host
@@ -36,15 +38,21 @@ class Outgoing:
         # nothing public sets them
         self._write, self._send_packet = connection._send, connection.send_packet
         connection._send = self._add  # type: ignore[method-assign]
-        connection.send_packet = self._packet  # type: ignore[method-assign]
+        connection.send_packet = self._send_packet_counted  # type: ignore[method-assign]
         if not connection.logger.isEnabledFor(logging.INFO):
             # only what it says at that level needs to name the connection
-            connection._logger = _Quiet()
+            connection._logger = _QuietLogger()
         self._pending: list[bytes] = []
+        self.requests = 0
+        """Packets that a server may answer."""
+        self.bytes = 0
+        """Bytes that were sent."""
 
-    def _packet(self, pkttype: int, *args: bytes, handler: object = None) -> None:
+    def _send_packet_counted(self, pkttype: int, *args: bytes, handler: object = None) -> None:
         if pkttype == _IGNORE:
             return
+        if pkttype in _REQUESTS:
+            self.requests += 1
         self._send_packet(pkttype, *args, handler=handler)  # type: ignore[arg-type]
         if pkttype == _DISCONNECT:
             # the socket is closed next
@@ -54,6 +62,7 @@ class Outgoing:
         if not self._pending:
             asyncio.get_running_loop().call_soon(self._flush)
         self._pending.append(data)
+        self.bytes += len(data)
 
     def _flush(self) -> None:
         if self._pending:

@@ -7,56 +7,67 @@ from contextlib import suppress
 
 import msgspec
 
-from transom.hosts import scripts
-from transom.hosts.errors import Held, HostError, ImportFailed, Overtaken, RestartsFailed, ScriptFailed, Superseded
+from transom.hosts.errors import (
+    FilesInUse,
+    Held,
+    HostError,
+    ImportFailed,
+    Overtaken,
+    PingBlocked,
+    RestartsFailed,
+    ScriptFailed,
+    Superseded,
+)
 from transom.hosts.owner import Owner
-from transom.hosts.scripts import Patience, install_result, install_script
-from transom.hosts.scripts.results import Word
-from transom.hosts.scripts.template import Script
-from transom.hosts.ssh.directory import Directory, local, remote
+from transom.hosts.scripts import host_scripts, install_result, install_script, service_result
+from transom.hosts.scripts.host_scripts import SCAN_SECONDS, Patience
+from transom.hosts.scripts.results import ResultWord
+from transom.hosts.scripts.template import BASE, Script
+from transom.hosts.ssh.directory import Directory, format_sftp_path, format_windows_path
 from transom.hosts.ssh.transport import Run
-from transom.hosts.steps.gather import collect, install
+from transom.hosts.steps.gather import collect, install_gather_script
 from transom.proxy.secret import Secret
-from transom.windows.host import ObservedState
+from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import LEDGER, Queries
-from transom.windows.nodes.fetch import Fetched
-from transom.windows.planning import Plan
+from transom.windows.nodes.fetch import FetchAttempt
+from transom.windows.planning.planner import Plan
 from transom.windows.registry import reg
 
 _RESULT_LIMIT = 32768
 _FETCHED = re.compile(r"[0-9]{1,4} -?[0-9]{1,10} [0-9]{1,10} [0-9]{1,10}")
 _FORMS = {
-    Word.SUPERSEDED: re.compile(r"[0-9]{1,10}"),
-    Word.STUCK: re.compile(r"\S{0,20} .+"),
-    Word.UNSTARTED: re.compile(r"\S{0,20} .+"),
-    Word.LOST: re.compile(r"\S{0,20}- \S{0,20}- .+"),
+    ResultWord.SUPERSEDED: re.compile(r"[0-9]{1,10}"),
+    ResultWord.STUCK: re.compile(r"\S{0,20}- \S{0,20}- \S{0,20}- .+"),
+    ResultWord.UNSTARTED: re.compile(r"\S{0,20}- \S{0,20}- \S{0,20}- .+"),
+    ResultWord.LOST: re.compile(r"\S{0,20}- \S{0,20}- .+"),
 }
-"""How the lines go on that begin with these words."""
+"""The format of the rest of the lines that begin with these words."""
 _BOOT = re.compile(r"0x[0-9A-Fa-f]{1,16}")
 _BOOT_FOR = frozenset({"containers", "name"})
 _NAME_LENGTH = 256
 """Letters of what another pass is shown as."""
-_UNFINISHED = "the restarts have not ended; they go on by themselves, and the next pass looks at them again"
-_BEFORE_LEAVING = 30
-"""Seconds that a script may still take when the pass is called off."""
+_UNFINISHED = "the restarts have not ended; they continue automatically, and the next pass checks them again"
+LEAVING_SECONDS = 30.0
+"""Seconds that a script may still take when the pass is called off, and its directory to be removed."""
 
 
 class HostChange(msgspec.Struct, frozen=True):
-    """What became of a plan: the state after, the services seen running again, and what went wrong on the host.
+    """The result of a plan: the state after it, the restarted services, and the error on the host.
 
-    `boot` says for what the host has to boot before it goes on: `containers`, `name`. `remains` is what could not be removed.
+    `boot` has the reasons why the host must reboot before the next steps: `containers`, `name`. `remains` are items that
+    could not be removed.
     """
 
     after: ObservedState
     restarted: tuple[str, ...]
     error: HostError | None
-    fetched: tuple[Fetched, ...] | None = ()
+    fetched: tuple[FetchAttempt, ...] | None = ()
     """The tries of curl.exe; None where the host has none."""
     boot: tuple[str, ...] = ()
     remains: tuple[str, ...] = ()
 
 
-async def carry_out(
+async def apply_plan(
     directory: Directory,
     plan: Plan,
     actual: ObservedState,
@@ -66,23 +77,23 @@ async def carry_out(
     fetches: Sequence[Secret] = (),
     permit: Callable[[], object] = lambda: None,
 ) -> HostChange:
-    """One exec channel: takes the host, imports, restarts, gathers again. Raises HostError where the host could not be taken.
+    """Apply a plan over one exec channel: lock, import, restart, gather. Raises HostError if the lock fails.
 
-    When it is called off before the script runs, nothing is changed; afterwards the script's end is waited for, at most
-    30 s. The restarts go on in any case. `permit` is asked right before the script is run; what it raises is raised
-    here. `fetches` are files for `curl.exe -K`, tried after the restarts.
+    If it is cancelled before the script runs, nothing is changed; afterwards it waits for the script's end, at most 30 s.
+    The restarts continue in any case. `permit` is called right before the script runs; its exceptions are raised here.
+    `fetches` are files for `curl.exe -K`, tried after the restarts.
     """
     owner = directory.owner
-    name = directory.new_name()
+    name = directory.generate_name()
     pass_id = name.rpartition("-")[2]
-    gathering = await install(directory, questions)
-    files = [scripts.change(plan, actual, owner, pass_id, gathering, patience=patience, fetches=len(fetches))]
+    gathering = await install_gather_script(directory, questions)
+    files = [host_scripts.build_change_script(plan, actual, owner, pass_id, gathering, patience=patience, fetches=len(fetches))]
     if plan.edits:
         files.append(Script("change.reg", reg.render(plan.edits)))
-    if scripts.hands_over(plan):
-        files.append(scripts.task(name))
-    files += (*scripts.closing_files(plan, actual.registry), *install_script.files(plan))
-    files += _fetch_files(fetches)
+    if host_scripts.needs_job(plan):
+        files.append(host_scripts.build_task_file(name))
+    files += (*host_scripts.iter_closing_files(plan, actual.registry), *install_script.iter_files(plan))
+    files += _build_fetch_files(fetches)
     await directory.put(name, files)
     try:
         permit()
@@ -91,44 +102,48 @@ async def carry_out(
         raise
     ended = await _run(directory, name)
     if not ended.succeeded:
-        told = _Result.of(await directory.transport.read(remote(name, "result.txt"), _RESULT_LIMIT) or b"")
-        if told.says(Word.UNFINISHED):
+        failure = _Result.from_bytes(await directory.transport.read(format_sftp_path(name, "result.txt"), _RESULT_LIMIT) or b"")
+        if failure.has_word(ResultWord.UNFINISHED):
             # the job still reads its script
             raise RestartsFailed(_UNFINISHED)
         await directory.remove(name)
-        raise told.refusal(owner)
-    found = await collect(directory, ended, "change.cmd")
-    result = _Result.of(found.answers.result())
-    boot = tuple(word for text in result.values(Word.MUST_BOOT) for word in text.split() if word in _BOOT_FOR)
-    trouble = result.trouble(plan, patience)
-    restarted = tuple(dict.fromkeys(result.values(Word.RESTARTED)))
-    after = msgspec.structs.replace(await found.state(questions), dependencies=actual.dependencies)
-    return HostChange(after, restarted, trouble, result.fetched(len(fetches)), boot, result.values(Word.REMAINS))
+        raise failure.build_refusal(owner)
+    collected = await collect(directory, ended, "change.cmd")
+    result = _Result.from_bytes(collected.answers.get_result())
+    boot = tuple(word for text in result.list_values(ResultWord.MUST_BOOT) for word in text.split() if word in _BOOT_FOR)
+    trouble = result.find_error(plan, patience)
+    restarted = tuple(dict.fromkeys(result.list_values(ResultWord.RESTARTED)))
+    after = msgspec.structs.replace(await collected.parse_state(questions), dependencies=actual.dependencies)
+    return HostChange(
+        after, restarted, trouble, result.list_fetched(len(fetches)), boot, result.list_values(ResultWord.REMAINS)
+    )
 
 
-async def fetch(directory: Directory, fetches: Sequence[Secret]) -> tuple[Fetched, ...] | None:
-    """What the host fetches now, without a change: one exec channel. None where it has no curl.exe. Raises HostError."""
-    name = directory.new_name()
-    await directory.put(name, (scripts.fetch(name, len(fetches)), *_fetch_files(fetches)))
-    ended = await directory.transport.run(local(name, "fetch.cmd"))
+async def run_fetches(directory: Directory, fetches: Sequence[Secret]) -> tuple[FetchAttempt, ...] | None:
+    """Run the fetches on the host, without a change: one exec channel. None if it has no curl.exe. Raises HostError."""
+    name = directory.generate_name()
+    await directory.put(name, (host_scripts.build_fetch_script(name, len(fetches)), *_build_fetch_files(fetches)))
+    ended = await directory.transport.run(format_windows_path(name, "fetch.cmd"))
     await directory.remove(name)
-    return _Result(ended.lines).fetched(len(fetches))
+    return _Result(ended.lines).list_fetched(len(fetches))
 
 
-def _fetch_files(fetches: Sequence[Secret]) -> list[Script]:
+def _build_fetch_files(fetches: Sequence[Secret]) -> list[Script]:
     return [Script(f"fetch-{number}.txt", fetch.reveal().encode()) for number, fetch in enumerate(fetches)]
 
 
 async def _run(directory: Directory, name: str) -> Run:
-    running = asyncio.ensure_future(directory.transport.run(local(name, "change.cmd")))
+    directory.is_changing = True
+    running = asyncio.ensure_future(directory.transport.run(format_windows_path(name, "change.cmd")))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         # what became of the script otherwise, the next pass reads on the host
         with suppress(HostError, TimeoutError):
-            ended = await asyncio.wait_for(asyncio.shield(running), _BEFORE_LEAVING)
-            if ended.succeeded:
-                await directory.remove(name)
+            async with asyncio.timeout(LEAVING_SECONDS):
+                ended = await asyncio.shield(running)
+                if ended.succeeded:
+                    await directory.remove(name)
         raise
     finally:
         running.cancel()
@@ -140,80 +155,81 @@ class _Result:
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
         for word, form in _FORMS.items():
-            if not all(map(form.fullmatch, self.values(word))):
-                raise ScriptFailed(f"what the script says of the change cannot be understood: a line `{word} …`")
+            if not all(map(form.fullmatch, self.list_values(word))):
+                raise ScriptFailed(f"the output of the change script cannot be parsed: line `{word} …`")
 
     @classmethod
-    def of(cls, text: bytes) -> "_Result":
+    def from_bytes(cls, text: bytes) -> "_Result":
         return cls([line.strip() for line in text.decode("ascii", "replace").splitlines()])
 
-    def says(self, word: Word) -> bool:
+    def has_word(self, word: ResultWord) -> bool:
         return word in self._lines
 
-    def values(self, word: Word) -> tuple[str, ...]:
+    def list_values(self, word: ResultWord) -> tuple[str, ...]:
         return tuple(line.removeprefix(f"{word} ") for line in self._lines if line.startswith(f"{word} "))
 
-    def _parted(self, word: Word) -> "tuple[_Result, _Result]":
+    def _split_at(self, word: ResultWord) -> "tuple[_Result, _Result]":
         at = self._lines.index(word)
         return _Result(self._lines[:at]), _Result(self._lines[at:])
 
-    def fetched(self, tries: int) -> tuple[Fetched, ...] | None:
-        """What came of the first `tries` fetches."""
-        if self.says(Word.NO_CURL):
+    def list_fetched(self, tries: int) -> tuple[FetchAttempt, ...] | None:
+        """List the results of the first `tries` fetches; None if the host has no curl.exe."""
+        if self.has_word(ResultWord.NO_CURL):
             return None
-        found = [Fetched(*map(int, text.split())) for text in self.values(Word.FETCHED) if _FETCHED.fullmatch(text)]
-        return tuple(one for one in found if one.endpoint < tries)
+        fetches = [
+            FetchAttempt(*map(int, text.split())) for text in self.list_values(ResultWord.FETCHED) if _FETCHED.fullmatch(text)
+        ]
+        return tuple(item for item in fetches if item.endpoint < tries)
 
-    def refusal(self, owner: Owner) -> HostError:
+    def build_refusal(self, owner: Owner) -> HostError:
         """Why nothing was begun, or nothing is known of what was."""
-        if self.says(Word.HELD):
-            boot = "".join(self.values(Word.BOOT))
-            holder = "".join(self.values(Word.HOLDER))[:_NAME_LENGTH]
+        if self.has_word(ResultWord.HELD):
+            boot = "".join(self.list_values(ResultWord.BOOT))
+            holder = "".join(self.list_values(ResultWord.HOLDER))[:_NAME_LENGTH]
             return Held(holder or "a pass that does not say whose it is", int(boot, 16) if _BOOT.fullmatch(boot) else None)
-        if seen := self.values(Word.SUPERSEDED):
+        if self.has_word(ResultWord.FILES_IN_USE):
+            return FilesInUse(
+                f"a program has new files in {BASE} open, for more than {SCAN_SECONDS} s: exclude {BASE} from the virus "
+                "scanner of the host. Nothing was changed"
+            )
+        if self.has_word(ResultWord.PING_BLOCKED):
+            return PingBlocked(
+                r"C:\Windows\System32\ping.exe, with which Transom's scripts wait for services, does not run. Allow it for "
+                "administrators in the policy (AppLocker, WDAC); nothing was changed"
+            )
+        if seen := self.list_values(ResultWord.SUPERSEDED):
             return Superseded(owner.generation or 0, int(seen[0]))
-        if self.says(Word.OVERTAKEN):
+        if self.has_word(ResultWord.OVERTAKEN):
             return Overtaken()
-        if self.says(Word.BEGUN):
+        if self.has_word(ResultWord.BEGUN):
             return ScriptFailed("the change was carried out, and the host could not be read afterwards (is the disk full?)")
-        if self.says(Word.TAKEN):
+        if self.has_word(ResultWord.TAKEN):
             return ScriptFailed("another pass took the host over; nothing was changed by this one")
         return ScriptFailed("the script that changes the host did not begin (is the disk full?)")
 
-    def trouble(self, plan: Plan, patience: Patience) -> HostError | None:
-        """What went wrong after the host was taken."""
-        if self.says(Word.REVERSING):
-            if plan.install.reversal is None:
-                return ScriptFailed("the script says that it took the change back, which it was not told to")
-            first, then = self._parted(Word.REVERSING)
-            return install_result.put_back(first.values, then.values, plan)
-        if self.says(Word.UNCLOSED):
+    def find_error(self, plan: Plan, patience: Patience) -> HostError | None:
+        """Return the error after the host was locked, or None."""
+        if self.has_word(ResultWord.REVERSING):
+            if (reversal := plan.install.reversal) is None:
+                return ScriptFailed("the script reports that it reverted the change, which was not requested")
+            first, then = self._split_at(ResultWord.REVERSING)
+            return install_result.build_put_back_error(first.list_values, then.list_values, plan, reversal, patience)
+        if self.has_word(ResultWord.UNCLOSED):
             return ImportFailed(
                 rf"{LEDGER} could not be closed to ordinary users: neither Set-Acl nor regini.exe did it. Nothing was changed"
             )
-        if failed := install_result.trouble(self.values, plan):
+        if failed := install_result.find_error(self.list_values, plan):
             return failed
-        if self.says(Word.NOT_IMPORTED):
+        if self.has_word(ResultWord.NOT_IMPORTED):
             return ImportFailed("reg import did not take the change; the user must be an administrator with access to the keys")
-        if self.says(Word.NO_JOB):
+        if self.has_word(ResultWord.NO_JOB):
             return RestartsFailed(
                 "the restarts could not be started: Windows ran neither the task TransomRestart nor a service of that name"
             )
-        stuck = [_service(text) for text in self.values(Word.STUCK)]
-        down = [name for name in map(_service, self.values(Word.UNSTARTED)) if name not in stuck]
-        problems = [f"{name} did not stop within {patience.stopping(name)} s" for name in stuck]
-        problems += [f"{name} does not run, {patience.starting(name)} s after its start" for name in down]
-        if problems:
+        if failed := service_result.find_trouble(self.list_values, plan, patience):
+            return failed
+        if host_scripts.needs_job(plan) and not self.has_word(ResultWord.ENDED):
             return RestartsFailed(
-                "; ".join(problems) + ". Every other service that should run was started; the next pass tries again"
-            )
-        if scripts.hands_over(plan) and not self.says(Word.ENDED):
-            return RestartsFailed(
-                "the restarts have not ended; they go on by themselves, and the next pass looks at them again"
+                "the restarts have not ended; they continue automatically, and the next pass checks them again"
             )
         return None
-
-
-def _service(text: str) -> str:
-    """`3 name`: a state, then the service."""
-    return text.partition(" ")[2]

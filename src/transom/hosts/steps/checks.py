@@ -8,9 +8,10 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
-from transom.checked import Claim, Verdict
-from transom.hosts.scripts import PROMPT, light_check
-from transom.hosts.scripts.template import template
+from transom.common.check_results import Claim, Verdict
+from transom.hosts.scripts import light_check
+from transom.hosts.scripts.host_scripts import PROMPT
+from transom.hosts.scripts.template import read_template
 from transom.hosts.ssh.transport import Transport
 from transom.windows.host.queries import BOOT, BOOT_MARK, LEDGER
 
@@ -28,40 +29,42 @@ class HostCheck(Claim, frozen=True):
     lines: str
     judge: Judge
     where: Literal["everywhere", "with --change", "unused"] = "everywhere"
-    """On which machines: on each; on those that may be changed; of these, on those that nobody uses yet."""
+    """On which machines: on each; on those that may be changed; of these, on those not yet in use."""
     files: tuple[tuple[str, bytes], ...] = ()
-    """What lies beside the script: names and contents."""
+    """The files next to the script: names and contents."""
     ask: Ask | None = None
     """What is asked once the script has ended; its lines come after the script's."""
 
 
-def says(wanted: str) -> Judge:
-    """Whether a line begins so."""
+def build_prefix_judge(wanted: str) -> Judge:
+    """Build a judge that passes if a line begins with the wanted words."""
 
     def judge(lines: Sequence[str]) -> tuple[Verdict, str]:
-        found = [line for line in lines if line.casefold().startswith(wanted.casefold())]
-        return ("pass" if found else "fail"), (found or [*lines, "nothing"])[0]
+        matching_lines = [line for line in lines if line.casefold().startswith(wanted.casefold())]
+        return ("pass" if matching_lines else "fail"), (matching_lines or [*lines, "nothing"])[0]
 
     return judge
 
 
-def _build(lines: Sequence[str]) -> tuple[Verdict, str]:
-    found = re.search(r"\b10\.0\.(\d{4,6})(?:\.\d+)?", " ".join(lines))
-    return ("pass" if found and int(found[1]) >= _OLDEST else "fail"), found[0] if found else " ".join(lines)
+def _judge_build(lines: Sequence[str]) -> tuple[Verdict, str]:
+    build_match = re.search(r"\b10\.0\.(\d{4,6})(?:\.\d+)?", " ".join(lines))
+    return ("pass" if build_match and int(build_match[1]) >= _OLDEST else "fail"), build_match[0] if build_match else " ".join(
+        lines
+    )
 
 
-def _connection(lines: Sequence[str]) -> tuple[Verdict, str]:
+def _judge_ssh_connection_variable(lines: Sequence[str]) -> tuple[Verdict, str]:
     words = "".join(lines).strip('"').split()
     return ("pass" if len(words) == 4 else "fail"), f"{len(words)} words"
 
 
-def _hashes(lines: Sequence[str]) -> tuple[Verdict, str]:
+def _judge_hash(lines: Sequence[str]) -> tuple[Verdict, str]:
     """One line that is a hash and nothing else."""
-    found = [line for line in lines if _HASH.fullmatch(line)]
-    return ("pass" if len(found) == 1 else "fail"), (found or [*lines, "no hash"])[0]
+    hash_lines = [line for line in lines if _HASH.fullmatch(line)]
+    return ("pass" if len(hash_lines) == 1 else "fail"), (hash_lines or [*lines, "no hash"])[0]
 
 
-def _state(lines: Sequence[str]) -> tuple[Verdict, str]:
+def _judge_state(lines: Sequence[str]) -> tuple[Verdict, str]:
     """`sc query`: the third line with a colon has the state's number behind it, the fourth the exit code."""
     parts = [line.split(":", 1)[1].split() for line in lines if ":" in line]
     if not parts:
@@ -70,39 +73,39 @@ def _state(lines: Sequence[str]) -> tuple[Verdict, str]:
     return ("pass" if right else "fail"), " ".join(parts[2]) if len(parts) > 2 else lines[0]
 
 
-def _long_lines(lines: Sequence[str]) -> tuple[Verdict, str]:
-    """The first words of both lines; pieces of the long one besides are passed over by our scripts."""
+def _judge_long_lines(lines: Sequence[str]) -> tuple[Verdict, str]:
+    """Judge whether the first words of both lines are read; our scripts skip other pieces of the long line."""
     right = bool(lines) and lines[0] == "word-one" and "word-two" in lines
     return ("pass" if right else "fail"), " ".join(line[:20] for line in lines)
 
 
-def _scheduler(lines: Sequence[str]) -> tuple[Verdict, str]:
-    verdict, seen = _state(lines)
+def _judge_scheduler(lines: Sequence[str]) -> tuple[Verdict, str]:
+    verdict, seen = _judge_state(lines)
     if verdict != "pass":
         return "not applicable", "no service Schedule: restarts are handed to a service"
     return ("pass" if seen.startswith("4") else "fail"), seen
 
 
-def _closed(lines: Sequence[str]) -> tuple[Verdict, str]:
+def _judge_closed(lines: Sequence[str]) -> tuple[Verdict, str]:
     if "absent" in lines:
         return "not applicable", "no ledger"
     return ("pass" if "closed" in lines else "fail"), (list(lines) or ["nothing"])[0]
 
 
-def _prompt(lines: Sequence[str]) -> tuple[Verdict, str]:
-    found = [line for line in lines if re.search(r"\d\S* .*\d C:\\Windows\\System32\\cmd\.exe$", line, re.IGNORECASE)]
-    return ("pass" if found else "fail"), (found or [*lines, "nothing"])[0]
+def _judge_prompt(lines: Sequence[str]) -> tuple[Verdict, str]:
+    file_lines = [line for line in lines if re.search(r"\d\S* .*\d C:\\Windows\\System32\\cmd\.exe$", line, re.IGNORECASE)]
+    return ("pass" if file_lines else "fail"), (file_lines or [*lines, "nothing"])[0]
 
 
-async def _at_prompt(transport: Transport, _: str) -> Sequence[str]:
-    line = light_check.line((), (PROMPT,))
-    shown = light_check.shown(await transport.at_prompt(line)) if line is not None else None
+async def _run_at_prompt(transport: Transport, _: str) -> Sequence[str]:
+    line = light_check.build_line((), (PROMPT,))
+    shown = light_check.parse_output(await transport.run_at_prompt(line)) if line is not None else None
     return [text.strip() for text in (shown or b"").decode("ascii", "replace").splitlines() if text.strip()]
 
 
 _EXIT = "if errorlevel 1 echo refused\nif not errorlevel 1 echo answered"
-_KEY_ACCESS = next(line for line in template("close.cmd").splitlines() if "-notmatch" in line)
-_OWNER = template("owner.cmd").strip().replace("%~1", r"C:\Program Files")
+_KEY_ACCESS = next(line for line in read_template("close.cmd").splitlines() if "-notmatch" in line)
+_OWNER = read_template("owner.cmd").strip().replace("%~1", r"C:\Program Files")
 _ANY = "EventLog RpcSs kubelet containerd recorder-a"
 
 CHECKS: tuple[HostCheck, ...] = (
@@ -112,7 +115,7 @@ CHECKS: tuple[HostCheck, ...] = (
         "kubernetes.io, Windows containers in Kubernetes",
         "kubelet and containerd do not support the machine",
         "ver",
-        _build,
+        _judge_build,
     ),
     HostCheck(
         "ssh-connection",
@@ -120,24 +123,24 @@ CHECKS: tuple[HostCheck, ...] = (
         "PowerShell/openssh-portable, w32-doexec.c, setup_session_env",
         "NODE_IP is unknown: `NodeAddressUnknown`",
         'echo "%SSH_CONNECTION%"',
-        _connection,
+        _judge_ssh_connection_variable,
     ),
     HostCheck(
         "boot-count",
         "BootId counts boots",
         "forensic literature; no page of Microsoft",
-        "the boot is told by a mark below HARDWARE instead",
+        "a mark below HARDWARE identifies the boot instead",
         f'"%REG%" query "{BOOT}" /v BootId /reg:64 >boot.txt 2>nul\n'
         'for /f "usebackq tokens=1-3" %%a in (boot.txt) do echo %%a %%b %%c',
-        says("BootId REG_DWORD 0x"),
+        build_prefix_judge("BootId REG_DWORD 0x"),
     ),
     HostCheck(
         "boot-mark",
-        "the key that a mark would lie in is there",
+        "the registry key of the mark exists",
         "Microsoft Learn, Registry Hives",
         "without BootId a lock from before a boot is not void",
         f'"%REG%" query "{BOOT_MARK}" /reg:64 >nul 2>nul\n{_EXIT}',
-        says("answered"),
+        build_prefix_judge("answered"),
     ),
     HostCheck(
         "certutil",
@@ -145,7 +148,7 @@ CHECKS: tuple[HostCheck, ...] = (
         "Microsoft Learn, certutil",
         "files are hashed by Get-FileHash, which takes longer",
         r'"%SystemRoot%\System32\certutil.exe" -hashfile "%REG%" SHA256',
-        _hashes,
+        _judge_hash,
     ),
     HostCheck(
         "get-file-hash",
@@ -153,15 +156,15 @@ CHECKS: tuple[HostCheck, ...] = (
         "Microsoft Learn, Get-FileHash",
         "where certutil is blocked no file of a payload can be checked: `FileRefused`",
         '"%POWERSHELL%" -NoProfile -NonInteractive -Command "(Get-FileHash -LiteralPath \'%REG%\' -Algorithm SHA256).Hash"',
-        _hashes,
+        _judge_hash,
     ),
     HostCheck(
         "owner",
-        r"C:\Program Files is TrustedInstaller's or an administrator's, and PowerShell says so",
+        r"C:\Program Files is TrustedInstaller's or an administrator's, and PowerShell reports it",
         "Microsoft Learn, Get-Acl; [MS-DTYP] 2.5.1",
         r"a payload below C:\Program Files is refused: `foreign`",
         f"{_OWNER}\n{_EXIT}",
-        says("answered"),
+        build_prefix_judge("answered"),
     ),
     HostCheck(
         "service-state",
@@ -170,15 +173,15 @@ CHECKS: tuple[HostCheck, ...] = (
         "the state of no service is known: `Unreadable`",
         f"for %%s in ({_ANY}) do call :state %%s\nexit /b 0\n"
         ':state\n"%SC%" query "%~1" >state.txt 2>nul\nif not errorlevel 1 type state.txt',
-        lambda lines: _state(lines[:8]),
+        lambda lines: _judge_state(lines[:8]),
     ),
     HostCheck(
         "service-missing",
-        "sc query of a service that is not there is an error",
+        "sc query of a service that does not exist is an error",
         "Microsoft Learn, System Error Codes, 1060",
-        "services that are not there are taken for stopped ones",
+        "services that do not exist are treated as stopped",
         f'"%SC%" query "TransomNone" >nul 2>nul\n{_EXIT}',
-        says("refused"),
+        build_prefix_judge("refused"),
     ),
     HostCheck(
         "task-scheduler",
@@ -186,15 +189,15 @@ CHECKS: tuple[HostCheck, ...] = (
         "Microsoft Learn, schtasks run",
         "restarts are handed to a service, which leaves errors 7009 and 7000 in the System log",
         '"%SC%" query "Schedule" >state.txt 2>nul\nif not errorlevel 1 type state.txt',
-        _scheduler,
+        _judge_scheduler,
     ),
     HostCheck(
         "long-lines",
         "for /f reads lines longer than 8,191 characters",
         "Microsoft Learn, for (names no limit); Wine 8 does not",
-        "the walk through the certificate stores misses some, and each store is asked for",
+        "listing the certificate stores misses some, so each store is read by name",
         'for /f "usebackq tokens=1" %%a in (long.txt) do echo word-%%a',
-        _long_lines,
+        _judge_long_lines,
     ),
     HostCheck(
         "join",
@@ -203,7 +206,7 @@ CHECKS: tuple[HostCheck, ...] = (
         "what was gathered cannot be read: `Unreadable`",
         ">one.txt echo 12\ntype nul >none.txt\n>two.txt echo 34\ncopy /y /b one.txt+none.txt+two.txt joined >nul\n"
         "for %%f in (joined) do echo size-%%~zf",
-        says("size-8"),
+        build_prefix_judge("size-8"),
     ),
     HostCheck(
         "prompt",
@@ -211,8 +214,8 @@ CHECKS: tuple[HostCheck, ...] = (
         "Microsoft Learn, for (%~t); ansible/ansible#47732: what is run comes on standard input, by either default shell",
         "a node is read every ten minutes, where a look by one channel would do",
         "",
-        _prompt,
-        ask=_at_prompt,
+        _judge_prompt,
+        ask=_run_at_prompt,
     ),
     HostCheck(
         "ledger-closed",
@@ -221,15 +224,15 @@ CHECKS: tuple[HostCheck, ...] = (
         "ordinary users read what variables were before, passwords included",
         f'"%REG%" query "{LEDGER}" /reg:64 >nul 2>nul\nif errorlevel 1 goto absent\n{_KEY_ACCESS}\n'
         "if errorlevel 1 echo open\nif not errorlevel 1 echo closed\nexit /b 0\n:absent\necho absent",
-        _closed,
+        _judge_closed,
     ),
     HostCheck(
         "base-closed",
         "ordinary users can make nothing in the Windows directory, where the base directory lies",
         "DISA, Windows Server 2022 STIG, WN22-00-000160",
         "`DirectoryNotOurs`, or an ordinary user puts scripts where SYSTEM runs them",
-        f"{template('trials/windows-closed.cmd').strip()}\n{_EXIT}",
-        says("answered"),
+        f"{read_template('trials/windows-closed.cmd').strip()}\n{_EXIT}",
+        build_prefix_judge("answered"),
     ),
 )
 LONG_LINE = b"one " + b"x" * 20_000 + b"\r\ntwo x\r\n"

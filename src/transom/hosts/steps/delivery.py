@@ -1,7 +1,7 @@
 """Send the files that a plan places: staged under a name of their own, resumed where a transfer was cut, a part at a time.
 
-A staged file is `FilePlace.staged`, with `.part` behind it until all of it is there. The script that places
-it compares its hash; its size and its time are set here, and say in later passes that nobody changed it.
+A staged file is `FilePlace.staged`, with the suffix `.part` until it is complete. The script that places
+it compares its hash; its size and its time are set here, and show in later passes that it is unchanged.
 """
 
 import asyncio
@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 import msgspec
 
 from transom.hosts.errors import FileRefused
-from transom.hosts.ssh.directory import Directory, remote
+from transom.hosts.ssh.directory import Directory, format_sftp_path
 from transom.hosts.steps.payload_directory import CHUNK, PayloadDirectory
 from transom.proxy.secret import Secret
-from transom.windows.host import stamp
+from transom.windows.host.host_state import compute_file_time
 from transom.windows.parts.files import FilePlace
 
 _SIDE_BY_SIDE = 4
@@ -45,18 +45,18 @@ class Delivery:
         if not places:
             return
         wanted = {place.staged: place for place in places}
-        names = await self._directory.transport.names(remote())
-        await self._sweep(names, set(wanted))
-        missing = [place for name, place in wanted.items() if name not in names or not await self._whole(place)]
+        names = await self._directory.transport.list_names(format_sftp_path())
+        await self._remove_leftovers(names, set(wanted))
+        missing = [place for name, place in wanted.items() if name not in names or not await self._is_staged(place)]
         self._total = sum(place.size for place in missing)
         small = [place for place in missing if place.size <= _SMALL]
         gate = asyncio.Semaphore(_SIDE_BY_SIDE)
 
-        async def one(place: FilePlace) -> None:
+        async def deliver_file(place: FilePlace) -> None:
             async with gate:
                 await self._send(place)
 
-        sending = [asyncio.ensure_future(one(place)) for place in small]
+        sending = [asyncio.ensure_future(deliver_file(place)) for place in small]
         try:
             await asyncio.gather(*sending)
         finally:
@@ -67,46 +67,46 @@ class Delivery:
             if place.size > _SMALL:
                 await self._send(place)
 
-    async def _whole(self, place: FilePlace) -> bool:
-        """Whether what an earlier pass staged is as this one would send it; else it is removed."""
-        found = await self._directory.transport.look(remote(place.staged))
-        if found is not None and (found.size, found.modified) == (place.size, stamp(place.recorded)):
+    async def _is_staged(self, place: FilePlace) -> bool:
+        """Return True if an earlier pass staged the same file completely; otherwise remove it."""
+        status = await self._directory.transport.read_status(format_sftp_path(place.staged))
+        if status is not None and (status.size, status.modified) == (place.size, compute_file_time(place.recorded)):
             return True
-        await self._directory.transport.remove(remote(place.staged))
+        await self._directory.transport.remove(format_sftp_path(place.staged))
         return False
 
-    async def _sweep(self, names: Sequence[str], wanted: set[str]) -> None:
+    async def _remove_leftovers(self, names: Sequence[str], wanted: set[str]) -> None:
         """Remove what an earlier payload left half-sent."""
         old = [n for n in names if n.startswith("s-") and n.removesuffix(".part") not in wanted]
         for name in old:
-            await self._directory.transport.remove(remote(name))
+            await self._directory.transport.remove(format_sftp_path(name))
 
     async def _send(self, place: FilePlace) -> None:
-        transport, part = self._directory.transport, remote(f"{place.staged}.part")
-        found = await transport.look(part)
-        offset = found.size if found is not None and found.size <= place.size else 0
+        transport, part = self._directory.transport, format_sftp_path(f"{place.staged}.part")
+        status = await transport.read_status(part)
+        offset = status.size if status is not None and status.size <= place.size else 0
         self._done += offset
         try:
-            await transport.send(part, self._chunks(place, offset), offset, stamp(place.recorded))
+            await transport.send(part, self._iter_chunks(place, offset), offset, compute_file_time(place.recorded))
         except FileRefused as refused:
             raise FileRefused(f"{place.path} could not be sent: {refused}; {place.size} bytes are needed on drive C") from None
-        present = await transport.look(part)
-        if present is None or present.size != place.size or present.modified != stamp(place.recorded):
+        present = await transport.read_status(part)
+        if present is None or present.size != place.size or present.modified != compute_file_time(place.recorded):
             await transport.remove(part)
             raise FileRefused(f"{place.path} is not whole on the host after it was sent (is the disk full?)")
         await self._directory.rename(f"{place.staged}.part", place.staged)
 
-    async def _chunks(self, place: FilePlace, offset: int) -> AsyncIterator[bytes]:
-        async for chunk in self._source(place, offset):
+    async def _iter_chunks(self, place: FilePlace, offset: int) -> AsyncIterator[bytes]:
+        async for chunk in self._iter_source(place, offset):
             yield chunk
             self.sent += len(chunk)
             self._done += len(chunk)
             self._report(DeliveryProgress("send", place.path, self._done, self._total))
 
-    async def _source(self, place: FilePlace, offset: int) -> AsyncIterator[bytes]:
+    async def _iter_source(self, place: FilePlace, offset: int) -> AsyncIterator[bytes]:
         content = self._contents.get(place.sha256)
         if content is None:
-            async for chunk in self._payload.chunks(place.sha256, offset):
+            async for chunk in self._payload.iter_chunks(place.sha256, offset):
                 yield chunk
             return
         data = content.reveal().encode()

@@ -1,4 +1,4 @@
-"""Read a host: put the script once, run it, fetch what it wrote; and what of its files is there."""
+"""Read a host: put the script once, run it, fetch its output; and list the existing files."""
 
 import asyncio
 import re
@@ -10,15 +10,15 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from transom.hosts import scripts
 from transom.hosts.errors import DirectoryNotOurs, NotAdministrator, ScriptFailed, Unreadable
-from transom.hosts.scripts.results import Told
+from transom.hosts.scripts import host_scripts
+from transom.hosts.scripts.results import OutputMarker
 from transom.hosts.scripts.template import BASE, Script, render
-from transom.hosts.ssh.directory import Directory, local, remote
+from transom.hosts.ssh.directory import Directory, format_sftp_path, format_windows_path
 from transom.hosts.ssh.transport import Run, Transport
-from transom.hosts.steps.facts_parser import LIMIT, FactsParser
+from transom.hosts.steps.facts_parser import LIMIT, GatheredFacts
 from transom.windows import ledger
-from transom.windows.host import CHANGED, ObservedState
+from transom.windows.host.host_state import CHANGED, ObservedState
 from transom.windows.host.queries import Queries
 from transom.windows.registry.names import FoldedDict
 
@@ -34,158 +34,158 @@ _SHELL = (
     "the script that reads the host did not run. The default shell of the host's SSH server has to be cmd.exe or PowerShell, "
     r"not bash: look at DefaultShell below HKLM\SOFTWARE\OpenSSH, and whether a policy keeps cmd.exe from running scripts"
 )
-_GATHERED = re.compile(rf"{Told.GATHERED} ([gp]-[0-9a-f]{{8}}-[0-9a-f]{{1,32}}) ([0-9]{{1,10}})")
+_GATHERED = re.compile(rf"{OutputMarker.GATHERED} ([gp]-[0-9a-f]{{8}}-[0-9a-f]{{1,32}}) ([0-9]{{1,10}})")
 _TIDIED = 100
 """Left-overs that one pass looks at; who has more is looked at again."""
 _LIMIT = 4096
 _SAID = 400
-"""Characters of what a script said of its failure that are kept: they stand in a condition."""
+"""The maximum number of characters of a script's error message in a condition."""
 
 
-class Collected(msgspec.Struct, frozen=True):
+class CollectedAnswers(msgspec.Struct, frozen=True):
     """Answers, and how many bytes they were."""
 
-    answers: FactsParser
+    answers: GatheredFacts
     size: int
 
-    async def state(self, questions: Queries) -> ObservedState:
-        """As `FactsParser.state` says, beside the event loop."""
-        return await understood(lambda: self.answers.state(questions), self.size)
+    async def parse_state(self, questions: Queries) -> ObservedState:
+        """Run `FactsParser.state` outside the event loop."""
+        return await parse_with_budget(lambda: self.answers.parse_state(questions), self.size)
 
 
 async def gather(directory: Directory, questions: Queries) -> ObservedState:
-    """The answers to `questions`: one exec channel. Raises HostError.
+    """Gather the answers to `questions` over one exec channel. Raises HostError.
 
-    A plain script lies only in a directory that was closed to others. Where it is missing, the first script to run closes the
-    directory and says so, before anything with a value in it is placed there.
+    A plain script exists only in a directory that is closed to others. If it is missing, the first script to run closes the
+    directory and reports this, before any values are placed there.
     """
     transport, owner = directory.transport, directory.owner
-    asked = scripts.gather(questions, owner)
-    if await directory.has(asked):
+    script = host_scripts.build_gather_script(questions, owner)
+    is_installed = await directory.has(script)
+    if is_installed or directory.base == "closed" or await _has_other(directory, questions):
         directory.base = "closed"
-    elif directory.base == "closed" or await _has_other(directory, questions):
-        directory.base = "closed"
-        await directory.install(asked, secrets.token_hex(4))
+        if not is_installed:
+            await directory.install(script, secrets.token_hex(4))
+        ended = await transport.run(format_windows_path(script.name))
     else:
-        return await _state(directory, await _first(directory, questions), questions)
-    return await _state(directory, await collect(directory, await transport.run(local(asked.name))), questions)
+        await directory.prepare()
+        closing = host_scripts.build_gather_script(questions, owner, directory.base)
+        if not await directory.has(closing):
+            await directory.install(closing, secrets.token_hex(4))
+        ended = await transport.run(format_windows_path(closing.name))
+        _ensure_closed(directory, ended)
+        if directory.base == "made":
+            await directory.check_made()
+        await transport.remove(format_sftp_path(closing.name))
+        directory.base = "closed"
+        # the next pass finds it there, and writes nothing
+        await directory.install(script, secrets.token_hex(4))
+    collected = await collect(directory, ended)
+    return msgspec.structs.replace(
+        await collected.parse_state(questions), reached=transport.reached, ssh_server=transport.server
+    )
 
 
-async def _has_other(directory: Directory, questions: Queries) -> bool:
-    """Whether the script is there of a pass that expected a change, or did not: it shows the same as the one asked for."""
-    other = msgspec.structs.replace(questions, dependants=not questions.dependants)
-    return not questions.walk and await directory.has(scripts.gather(other, directory.owner))
-
-
-async def _state(directory: Directory, collected: Collected, questions: Queries) -> ObservedState:
-    transport = directory.transport
-    return msgspec.structs.replace(await collected.state(questions), reached=transport.reached, ssh_server=transport.server)
-
-
-async def _first(directory: Directory, questions: Queries) -> Collected:
-    transport, owner = directory.transport, directory.owner
-    await directory.prepare()
-    closing = scripts.gather(questions, owner, directory.base)
-    if not await directory.has(closing):
-        await directory.install(closing, secrets.token_hex(4))
-    ended = await transport.run(local(closing.name))
-    if Told.NO_ROOT in ended.lines:
+def _ensure_closed(directory: Directory, ended: Run) -> None:
+    """Raise the HostError that says why the script of the first pass did not close the directory to others."""
+    if OutputMarker.NO_ROOT in ended.lines:
         raise DirectoryNotOurs(
             f"Windows does not lie in C:\\Windows on this host: {BASE} may be anybody's, and nothing was done"
         )
-    if Told.NO_ACCESS in ended.lines and directory.base == "made":
+    if OutputMarker.NO_ACCESS in ended.lines and directory.base == "made":
         raise NotAdministrator(
-            f"the user is no administrator of the host: it may not give {BASE} to Administrators; use one that is"
+            f"the user is not an administrator of the host: it may not give {BASE} to Administrators; use an administrator"
         )
-    if Told.NO_ACCESS in ended.lines:
+    if OutputMarker.NO_ACCESS in ended.lines:
         raise DirectoryNotOurs(
-            f"{BASE} belongs to somebody who is neither SYSTEM nor Administrators, or others have access to it; "
-            "look who made it, and remove it"
+            f"{BASE} is not owned by SYSTEM or Administrators, or others have access to it;  "
+            "find out who created it, and remove it"
         )
-    if Told.CLOSED not in ended.lines:
-        raise _unended(ended)
-    if directory.base == "made":
-        await directory.check_made()
-    await transport.remove(remote(closing.name))
-    directory.base = "closed"
-    # the next pass finds it there, and writes nothing
-    await directory.install(scripts.gather(questions, owner), secrets.token_hex(4))
-    return await collect(directory, ended)
+    if OutputMarker.CLOSED not in ended.lines:
+        raise _build_unended_error(ended)
 
 
-def _unended(ended: Run) -> ScriptFailed:
-    return ScriptFailed(_UNENDED if ended.succeeded or Told.BEGUN in ended.lines else _SHELL)
+async def _has_other(directory: Directory, questions: Queries) -> bool:
+    """Return True if the host has the equivalent script of a pass that did, or did not, expect a change."""
+    other = msgspec.structs.replace(questions, dependants=not questions.dependants)
+    return not questions.walk and await directory.has(host_scripts.build_gather_script(other, directory.owner))
 
 
-async def install(directory: Directory, questions: Queries) -> Script:
-    """The script for `questions`, seen to be on the host, for another script to call. Raises HostError."""
-    asked = scripts.gather(questions, directory.owner)
-    if not await directory.has(asked):
-        await directory.install(asked, secrets.token_hex(4))
-    return asked
+def _build_unended_error(ended: Run) -> ScriptFailed:
+    return ScriptFailed(_UNENDED if ended.succeeded or OutputMarker.BEGUN in ended.lines else _SHELL)
 
 
-async def collect(directory: Directory, ended: Run, *spent: str) -> Collected:
-    """What a script that gathered has left: fetched, and removed from the host with the scripts `spent`. Raises HostError."""
-    told = next((found for found in map(_GATHERED.fullmatch, ended.lines) if found), None)
-    if told is None:
-        raise _unended(ended)
-    name, size = told[1], int(told[2])
+async def install_gather_script(directory: Directory, questions: Queries) -> Script:
+    """Install the script for `questions` on the host if it is missing, for another script to call. Raises HostError."""
+    script = host_scripts.build_gather_script(questions, directory.owner)
+    if not await directory.has(script):
+        await directory.install(script, secrets.token_hex(4))
+    return script
+
+
+async def collect(directory: Directory, ended: Run, *spent: str) -> CollectedAnswers:
+    """Collect a gather script's answers and remove them and the `spent` scripts from the host. Raises HostError."""
+    gathered = next((item for item in map(_GATHERED.fullmatch, ended.lines) if item), None)
+    if gathered is None:
+        raise _build_unended_error(ended)
+    name, size = gathered[1], int(gathered[2])
     if size > LIMIT:
         raise Unreadable(f"the host's answers are larger than {LIMIT:,} bytes; there is something wrong with its registry")
-    data = await directory.transport.read(remote(name, "gathered"), size)
+    data = await directory.transport.read(format_sftp_path(name, "gathered"), size)
     if data is None:
         raise ScriptFailed("the host's answers are not where its script said")
-    left = [line.removeprefix(f"{Told.LEFT} ") for line in ended.lines if line.startswith(f"{Told.LEFT} ")]
+    left = [line.removeprefix(f"{OutputMarker.LEFT} ") for line in ended.lines if line.startswith(f"{OutputMarker.LEFT} ")]
     others = [other for other in left if other != name]
     if others:
-        await directory.tidy(others[:_TIDIED], name)
+        await directory.remove_leftovers(others[:_TIDIED], name)
     await directory.remove(name, ("gathered", *spent))
-    return Collected(await understood(lambda: FactsParser.of(data), len(data)), len(data))
+    return CollectedAnswers(await parse_with_budget(lambda: GatheredFacts.from_bytes(data), len(data)), len(data))
 
 
-async def understood(read: Callable[[], _Read], size: int) -> _Read:
-    """What `read` makes of `size` bytes. Raises Unreadable where that took too long, and what `read` raises."""
+async def parse_with_budget(read: Callable[[], _Read], size: int) -> _Read:
+    """Return what `read` parses from `size` bytes. Raises Unreadable if it took too long, and what `read` raises."""
     if size <= _AT_ONCE:
         return read()
 
-    def timed() -> tuple[_Read, float]:
-        begun = time.thread_time()
-        return read(), time.thread_time() - begun
+    def run_timed() -> tuple[_Read, float]:
+        started_at = time.thread_time()
+        return read(), time.thread_time() - started_at
 
-    found, seconds = await asyncio.get_running_loop().run_in_executor(_thread, timed)
+    result, seconds = await asyncio.get_running_loop().run_in_executor(_thread, run_timed)
     if seconds > _SECONDS:
         raise Unreadable(f"the host's answer took {seconds:.1f} s of CPU to read; there is something wrong with its registry")
-    return found
+    return result
 
 
-async def probed(transport: Transport, state: ObservedState, files: Sequence[str], directories: Sequence[str]) -> ObservedState:
-    """The state with those of the files and directories that are there. Raises HostError."""
+async def stat_files(
+    transport: Transport, state: ObservedState, files: Sequence[str], directories: Sequence[str]
+) -> ObservedState:
+    """Return the state with those of the files and directories that exist. Raises HostError."""
     recorded = FoldedDict(ledger.read(state.registry).installed.files)
-    found = await asyncio.gather(*(transport.look(path.replace("\\", "/")) for path in (*files, *directories)))
+    statuses = await asyncio.gather(*(transport.read_status(path.replace("\\", "/")) for path in (*files, *directories)))
     hashes: dict[str, str] = {}
-    for path, there in zip(files, found, strict=False):
+    for path, entry in zip(files, statuses, strict=False):
         own = recorded.get(path)
-        if there is not None:
-            hashes[path] = (own.known(there.size, there.modified) if own is not None else None) or CHANGED
-    present = tuple(path for path, there in zip(directories, found[len(files) :], strict=True) if there and there.directory)
+        if entry is not None:
+            hashes[path] = (own.match_digest(entry.size, entry.modified) if own is not None else None) or CHANGED
+    present = tuple(path for path, item in zip(directories, statuses[len(files) :], strict=True) if item and item.directory)
     return msgspec.structs.replace(state, files=hashes, directories=present)
 
 
-async def found_files(transport: Transport, state: ObservedState, known: Mapping[str, str]) -> Mapping[str, str]:
-    """The SHA-256 of files that are there and are neither in the ledger nor `known`: they are taken over. Raises HostError.
+async def hash_foreign_files(transport: Transport, state: ObservedState, known: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the SHA-256 of existing files that are neither in the ledger nor `known`. Raises HostError.
 
-    Some hundred megabytes of programs are read, one file after the other, once for a host.
+    Transom takes these files over. Some hundred megabytes of programs are read, one file after the other, once per host.
     """
     recorded = ledger.read(state.registry).installed
-    found = {}
+    hashes = {}
     for path in state.files:
-        if path not in known and recorded.file(path) is None:
-            there = await transport.look(path.replace("\\", "/"))
-            sha256 = await transport.digest(path.replace("\\", "/"), there.size) if there and not there.directory else None
+        if path not in known and recorded.find_file(path) is None:
+            status = await transport.read_status(path.replace("\\", "/"))
+            sha256 = await transport.digest(path.replace("\\", "/"), status.size) if status and not status.directory else None
             if sha256 is not None:
-                found[path] = sha256
-    return found
+                hashes[path] = sha256
+    return hashes
 
 
 class Outputs(msgspec.Struct, frozen=True):
@@ -195,29 +195,34 @@ class Outputs(msgspec.Struct, frozen=True):
     complaints: dict[str, str] = {}
 
 
-async def outputs(directory: Directory, asked: Mapping[str, tuple[str, bytes]]) -> Outputs:
-    """What scripts print, run one by one: `asked` has file name and content by variable. Raises HostError."""
-    transport, name = directory.transport, directory.new_name()
-    calls = [f"call :{'powershell' if file.endswith('.ps1') else 'batch'} {variable}" for variable, (file, _) in asked.items()]
-    frame = Script("outputs.cmd", render("outputs.cmd", {"DIRECTORY": local(name), "CALLS": "\n".join(calls)}))
-    await directory.put(name, [frame, *(Script(f"{v}.{file.rpartition('.')[2]}", text) for v, (file, text) in asked.items())])
-    await transport.run(local(name, "outputs.cmd"))
+async def run_output_scripts(directory: Directory, scripts: Mapping[str, tuple[str, bytes]]) -> Outputs:
+    """Run scripts one by one and return their outputs; `scripts` has file name and content by variable.
+
+    Raises HostError.
+    """
+    transport, name = directory.transport, directory.generate_name()
+    calls = [
+        f"call :{'powershell' if file.endswith('.ps1') else 'batch'} {variable}" for variable, (file, _) in scripts.items()
+    ]
+    frame = Script("outputs.cmd", render("outputs.cmd", {"DIRECTORY": format_windows_path(name), "CALLS": "\n".join(calls)}))
+    await directory.put(name, [frame, *(Script(f"{v}.{file.rpartition('.')[2]}", text) for v, (file, text) in scripts.items())])
+    await transport.run(format_windows_path(name, "outputs.cmd"))
     texts, complaints = {}, {}
-    for variable in asked:
-        if text := _first_word(await transport.read(remote(name, f"{variable}.txt"), _LIMIT)):
+    for variable in scripts:
+        if text := _parse_first_word(await transport.read(format_sftp_path(name, f"{variable}.txt"), _LIMIT)):
             texts[variable] = text
-        elif said := _words(await transport.read(remote(name, f"{variable}.err"), _LIMIT)):
-            complaints[variable] = said
+        elif complaint := _format_complaint(await transport.read(format_sftp_path(name, f"{variable}.err"), _LIMIT)):
+            complaints[variable] = complaint
     await directory.remove(name)
     return Outputs(texts, complaints)
 
 
-def _first_word(data: bytes | None) -> str:
+def _parse_first_word(data: bytes | None) -> str:
     lines = (data or b"").decode("ascii", "replace").split()
     return lines[0] if lines else ""
 
 
-def _words(data: bytes | None) -> str:
-    """One line of printable ASCII: PowerShell breaks its errors to the width of a console that nobody sees."""
+def _format_complaint(data: bytes | None) -> str:
+    """Format an error as one line of printable ASCII: PowerShell wraps its errors to the width of a console."""
     text = " ".join((data or b"").decode("ascii", "replace").split())
     return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in text)[:_SAID]

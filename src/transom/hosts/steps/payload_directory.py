@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from transom.common.regular_files import open_regular_file, read_regular_file
 from transom.proxy.finding import Finding, Place
-from transom.sources.payload import FILE, PayloadError, read_payload
-from transom.windows.payload import Payload
-from transom.windows.payload.lock import Lock, read_lock, resolve, unresolved
+from transom.sources.payload import FILE, PayloadError, parse_payload
+from transom.windows.payload.lock import Lock, iter_unresolved, parse_lock, resolve
+from transom.windows.payload.payload import Payload
 from transom.windows.payload.worker import Artifact
 
 LOCK = "payload.lock"
@@ -37,7 +38,7 @@ class PayloadDirectory:
         Files of URLs that are not in it are those of `cache`.
         """
         file = path / FILE
-        payload = described(path)
+        payload = read_resolved_payload(path)
         findings: list[Finding] = []
         artifacts: dict[str, Artifact] = {}
         files: dict[str, Path] = {}
@@ -46,26 +47,26 @@ class PayloadDirectory:
             name = entry.artifact
             if not name or name in artifacts:
                 continue
-            source = _fetched(path, cache, entry.sha256) if entry.url else path / name
+            source = _find_download(path, cache, entry.sha256) if entry.url else path / name
             try:
-                artifacts[name] = found = _hashed(source)
-                files[found.sha256] = source
+                artifacts[name] = artifact = _hash_file(source)
+                files[artifact.sha256] = source
             except OSError as error:
                 hint = "; run transom payload build" if entry.url else ""
                 message = f"{source} cannot be read: {error.strerror}{hint}"
-                findings.append(place.error(("files", index, "source" if entry.source else "url"), message))
+                findings.append(place.build_error(("files", index, "source" if entry.source else "url"), message))
                 continue
-            if entry.sha256 and entry.sha256 != found.sha256:
-                message = f"{source} has another hash, {found.sha256}"
-                findings.append(place.error(("files", index, "sha256"), message))
+            if entry.sha256 and entry.sha256 != artifact.sha256:
+                message = f"{source} has another hash, {artifact.sha256}"
+                findings.append(place.build_error(("files", index, "sha256"), message))
         scripts: dict[str, bytes] = {}
         for index, variable in enumerate(payload.variables):
             if variable.script:
                 try:
-                    scripts[variable.name] = (path / variable.script).read_bytes()
+                    scripts[variable.name] = read_regular_file(path / variable.script)
                 except OSError as error:
                     message = f"{path / variable.script} cannot be read: {error.strerror}"
-                    findings.append(place.error(("variables", index, "script"), message))
+                    findings.append(place.build_error(("variables", index, "script"), message))
         if findings:
             raise PayloadError(tuple(findings))
         return cls(path, payload, artifacts, scripts, files)
@@ -73,23 +74,23 @@ class PayloadDirectory:
     @property
     def parts(self) -> Mapping[str, Path]:
         """All that the payload is made of, by its path below the directory."""
-        found = {file.relative_to(self.path).as_posix(): file for file in self._files.values()}
+        paths = {file.relative_to(self.path).as_posix(): file for file in self._files.values()}
         scripts = {variable.script for variable in self.payload.variables if variable.script}
-        return found | {name: self.path / name for name in (FILE, LOCK, *scripts) if (self.path / name).exists()}
+        return paths | {name: self.path / name for name in (FILE, LOCK, *scripts) if (self.path / name).exists()}
 
     @cached_property
     def identity(self) -> str:
         """What tells it from another one, also of the same version."""
         content = (
             self.payload,
-            sorted((name, one.sha256) for name, one in self.artifacts.items()),
+            sorted((name, artifact.sha256) for name, artifact in self.artifacts.items()),
             sorted(self.scripts.items()),
         )
         return f"{self.payload.version} {hashlib.sha256(repr(content).encode()).hexdigest()}"
 
-    async def chunks(self, sha256: str, offset: int) -> AsyncIterator[bytes]:
-        """The content of an artifact from `offset` on, `CHUNK` bytes at a time. Raises OSError."""
-        file = await asyncio.to_thread(self._files[sha256].open, "rb")
+    async def iter_chunks(self, sha256: str, offset: int) -> AsyncIterator[bytes]:
+        """Yield the content of an artifact from `offset` on, `CHUNK` bytes at a time. Raises OSError."""
+        file = await asyncio.to_thread(open_regular_file, self._files[sha256])
         try:
             file.seek(offset)
             while chunk := await asyncio.to_thread(file.read, CHUNK):
@@ -98,52 +99,52 @@ class PayloadDirectory:
             file.close()
 
 
-def described(path: Path) -> Payload:
-    """What `payload.yaml` of a directory says, with the hashes of its `payload.lock`. Raises PayloadError."""
+def read_resolved_payload(path: Path) -> Payload:
+    """Read a directory's `payload.yaml` with the hashes of its `payload.lock`. Raises PayloadError."""
     file = path / FILE
     try:
-        found = resolve(read_payload(file.read_bytes(), str(file)), locked(path))
+        payload = resolve(parse_payload(read_regular_file(file), str(file)), read_lock_file(path))
     except OSError as error:
-        raise PayloadError((_missing(file, error),)) from None
-    if findings := tuple(unresolved(found, Place(str(file), "Payload"))):
+        raise PayloadError((_build_missing_finding(file, error),)) from None
+    if findings := tuple(iter_unresolved(payload, Place(str(file), "Payload"))):
         raise PayloadError(findings)
-    return found
+    return payload
 
 
-def locked(path: Path) -> Lock:
-    """The `payload.lock` of a directory; an empty one where there is none. Raises PayloadError."""
+def read_lock_file(path: Path) -> Lock:
+    """Read the `payload.lock` of a directory; an empty lock if it has none. Raises PayloadError."""
     file = path / LOCK
     try:
-        return read_lock(file.read_bytes())
+        return parse_lock(read_regular_file(file))
     except FileNotFoundError:
         return Lock()
     except (OSError, ValueError) as error:
         raise PayloadError((Finding("error", str(file), "", "", f"cannot be read: {error}"),)) from None
 
 
-def downloaded(path: Path, sha256: str) -> Path:
-    """Where in a directory a file lies that was fetched."""
+def get_download_path(path: Path, sha256: str) -> Path:
+    """Return the path of a downloaded file in a directory."""
     return path / "downloads" / sha256
 
 
-def to_fetch(payload: Payload, path: Path, cache: Path | None = None) -> dict[str, str]:
-    """The URLs whose files are neither in the payload's directory nor in `cache`, with their SHA-256.
+def list_missing_downloads(payload: Payload, path: Path, cache: Path | None = None) -> dict[str, str]:
+    """Return URL and SHA-256 of the files that are neither in the payload's directory nor in `cache`.
 
-    What is within an archive is taken out by `payload build` alone.
+    Only `payload build` extracts files from archives.
     """
     wanted = {file.url: file.sha256 for file in payload.files if file.url and not file.member}
-    return {url: sha256 for url, sha256 in wanted.items() if not _fetched(path, cache, sha256).exists()}
+    return {url: sha256 for url, sha256 in wanted.items() if not _find_download(path, cache, sha256).exists()}
 
 
-def _fetched(path: Path, cache: Path | None, sha256: str) -> Path:
-    own = downloaded(path, sha256)
-    return own if cache is None or own.exists() else downloaded(cache, sha256)
+def _find_download(path: Path, cache: Path | None, sha256: str) -> Path:
+    own = get_download_path(path, sha256)
+    return own if cache is None or own.exists() else get_download_path(cache, sha256)
 
 
-def _hashed(path: Path) -> Artifact:
-    with path.open("rb") as file:
+def _hash_file(path: Path) -> Artifact:
+    with open_regular_file(path) as file:
         return Artifact(hashlib.file_digest(file, "sha256").hexdigest(), file.tell())
 
 
-def _missing(file: Path, error: OSError) -> Finding:
+def _build_missing_finding(file: Path, error: OSError) -> Finding:
     return Finding("error", str(file), "", "", f"cannot be read: {error.strerror}")

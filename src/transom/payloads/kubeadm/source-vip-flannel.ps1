@@ -1,24 +1,45 @@
 # Prints the address that kube-proxy gives to what it sends on for a Service: one of the node's own subnet, which nobody else gets
 # since host-local, the CNI program that gives out addresses, has noted it (containernetworking/plugins, plugins/ipam/host-local;
 # kubernetes/kubernetes#96996). Nothing is printed while there is no such network.
+#
+# The note is a file named as the address, whose first line is the ID of who has it (backend/disk/backend.go, `Reserve`). It is
+# read first: host-local refuses a second address for one ID, and a script that was ended after the first leaves the note.
 param([string] $Network = 'flannel.4096')
 $ErrorActionPreference = 'Stop'
+$id = 'kube-proxy'
 $found = Get-HnsNetwork | Where-Object { $_.Name -eq $Network } | Select-Object -First 1
 if (-not $found) { exit 0 }
-$kept = 'C:\var\lib\cni\kube-proxy-address.json'
-if (-not (Test-Path -LiteralPath $kept)) {
-    $range = @{ subnet = $found.Subnets[0].AddressPrefix }
-    $ipam = @{ type = 'host-local'; dataDir = '/var/lib/cni/networks'; ranges = @(, @($range)) }
-    $asked = ConvertTo-Json -Depth 6 -Compress -InputObject @{ cniVersion = '0.3.1'; name = $Network; ipam = $ipam }
-    $env:CNI_COMMAND = 'ADD'
-    $env:CNI_CONTAINERID = 'kube-proxy'
-    $env:CNI_NETNS = 'none'
-    $env:CNI_IFNAME = 'kube-proxy'
-    $env:CNI_PATH = 'C:\opt\cni\bin'
-    $answer = $asked | & 'C:\opt\cni\bin\host-local.exe'
-    if ($LASTEXITCODE -ne 0) { throw "host-local.exe gives no address: $answer" }
-    New-Item -ItemType Directory -Force -Path 'C:\var\lib\cni' | Out-Null
-    Set-Content -LiteralPath $kept -Value $answer
+$subnet = "$($found.Subnets[0].AddressPrefix)"
+
+function Get-Block($address, $prefix) {
+    $bytes = ([Net.IPAddress]$address).GetAddressBytes()
+    [Array]::Reverse($bytes)
+    [Math]::Floor([BitConverter]::ToUInt32($bytes, 0) / [Math]::Pow(2, 32 - $prefix))
 }
-$given = ConvertFrom-Json -InputObject (Get-Content -LiteralPath $kept -Raw)
+
+$base, $prefix = $subnet.Split('/')
+$notes = "C:\var\lib\cni\networks\$Network"
+$files = @()
+if (Test-Path -LiteralPath $notes) { $files = @(Get-ChildItem -LiteralPath $notes) }
+foreach ($file in $files) {
+    if ($file.Name -notmatch '^\d+\.\d+\.\d+\.\d+$') { continue }
+    if ("$(Get-Content -LiteralPath $file.FullName -TotalCount 1)".Trim() -ne $id) { continue }
+    if ((Get-Block $file.Name $prefix) -eq (Get-Block $base $prefix)) {
+        $file.Name
+        exit 0
+    }
+    # of a Node that was made again, and has another subnet now
+    Remove-Item -LiteralPath $file.FullName
+}
+$range = @{ subnet = $subnet }
+$ipam = @{ type = 'host-local'; dataDir = '/var/lib/cni/networks'; ranges = @(, @($range)) }
+$asked = ConvertTo-Json -Depth 6 -Compress -InputObject @{ cniVersion = '0.3.1'; name = $Network; ipam = $ipam }
+$env:CNI_COMMAND = 'ADD'
+$env:CNI_CONTAINERID = $id
+$env:CNI_NETNS = 'none'
+$env:CNI_IFNAME = $id
+$env:CNI_PATH = 'C:\opt\cni\bin'
+$answer = $asked | & 'C:\opt\cni\bin\host-local.exe'
+if ($LASTEXITCODE -ne 0) { throw "host-local.exe gives no address: $answer" }
+$given = ConvertFrom-Json -InputObject "$answer"
 $given.ips[0].address.Split('/')[0]

@@ -59,14 +59,28 @@ def parse_loose(text: str) -> Address | None:
 
 
 @lru_cache(maxsize=8192)
+def parse_decimal(text: str) -> Address | None:
+    """Read `text` as Java reads IPv4: one to four decimal numbers, with any number of leading zeros."""
+    parts = text.split(".")
+    if len(parts) > 4 or not all(part.isascii() and part.isdecimal() and len(part) <= 10 for part in parts):
+        return None
+    return parse_loose(".".join(str(int(part)) for part in parts))
+
+
+@lru_cache(maxsize=8192)
 def parse_ipv6(text: str) -> Address | None:
-    """Read `text` as IPv6 without brackets; a zone (`%eth0`) does not count."""
-    if ":" not in text or not text.isascii() or len(text) > 100:
+    """Read `text` as IPv6 without brackets and without a zone (`%eth0`)."""
+    if ":" not in text or "%" in text or not text.isascii() or len(text) > 100:
         return None
     try:
-        return (6, int(IPv6Address(text.partition("%")[0])))
+        return (6, int(IPv6Address(text)))
     except ValueError:
         return None
+
+
+def without_zone(text: str) -> str:
+    """Return an IPv6 address without its zone."""
+    return text.partition("%")[0]
 
 
 def parse_address(text: str) -> Address | None:

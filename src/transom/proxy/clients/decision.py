@@ -11,7 +11,7 @@ from transom.proxy.clients.environment import PROXY, ClientSettings, read_enviro
 from transom.proxy.clients.items import ItemList, is_loopback, read_list
 from transom.proxy.clients.patterns import Item, parse_network
 from transom.proxy.clients.profile import Cidr, ClientProfile, Covers, Implicit, Items, Local, Ports, ProfilePass, Source
-from transom.proxy.clients.urls import UnreadableHostError, Url, UrlSubject, parse_url, read_host
+from transom.proxy.clients.urls import DEFAULT_PORTS, UnreadableHostError, Url, UrlSubject, parse_url, read_host
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -33,26 +33,27 @@ def decide(
     environment: Mapping[str, str] | None = None,
     resolves: Mapping[str, str] | None = None,
 ) -> Decision:
-    """Tell what `client` does with `url` when NO_PROXY is `no_proxy` (`None`: not set).
+    """Return what `client` does with `url` when NO_PROXY is `no_proxy` (`None`: not set).
 
-    Without `environment`, http_proxy and https_proxy are set, and no_proxy if given. With it, it is the whole environment.
-    `resolves` maps the names that resolve to their addresses; only clients that resolve names before they decide look at it.
+    Without `environment`, http_proxy and https_proxy are set, and no_proxy if given, each in both cases. With it, it is the
+    whole environment. `resolves` maps the names that resolve to their addresses; only clients that resolve names before
+    they decide use it.
 
-    Raises `ValueError` when `url` is no http or https URL.
+    Raises `ValueError` if `url` is not an http or https URL.
     """
     target = parse_url(url)
-    settings = _settings(client, target.scheme, no_proxy, environment)
+    settings = _read_settings(client, target.scheme, no_proxy, environment)
     if settings.fails is not None:
         return Decision(client.name, url, None, None, f"fails: {settings.fails}")
     if settings.proxy is None:
-        return Decision(client.name, url, True, None, _why_no_proxy(client, target.scheme))
+        return Decision(client.name, url, True, None, _explain_no_proxy(client, target.scheme))
     bypass, item, reason = _evaluate(client, target, settings.no_proxy, resolves or {})
     if bypass is False and settings.fails_when_used is not None:
         return Decision(client.name, url, None, None, f"fails: {settings.fails_when_used}")
     return Decision(client.name, url, bypass, item, reason)
 
 
-def _settings(
+def _read_settings(
     client: ClientProfile, scheme: str, no_proxy: str | None, environment: Mapping[str, str] | None
 ) -> ClientSettings:
     if client.source is Source.OPTION:
@@ -60,8 +61,12 @@ def _settings(
     if environment is not None:
         return read_environment(client, environment, scheme)
     # whether there is a list, and one that is empty, is all that matters here
-    found = _default_settings(client, scheme, no_proxy and _SOME)
-    return ClientSettings(found.proxy, no_proxy, found.fails, found.fails_when_used) if found.no_proxy is _SOME else found
+    settings = _default_settings(client, scheme, no_proxy and _SOME)
+    return (
+        ClientSettings(settings.proxy, no_proxy, settings.fails, settings.fails_when_used)
+        if settings.no_proxy is _SOME
+        else settings
+    )
 
 
 _SOME: Final = "a list"
@@ -69,13 +74,13 @@ _SOME: Final = "a list"
 
 @lru_cache(maxsize=1024)
 def _default_settings(client: ClientProfile, scheme: str, no_proxy: str | None) -> ClientSettings:
-    environment = {"http_proxy": PROXY, "https_proxy": PROXY}
+    environment = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), PROXY)
     if no_proxy is not None:
-        environment["no_proxy"] = no_proxy
+        environment |= {"no_proxy": no_proxy, "NO_PROXY": no_proxy}
     return read_environment(client, environment, scheme)
 
 
-def _why_no_proxy(client: ClientProfile, scheme: str) -> str:
+def _explain_no_proxy(client: ClientProfile, scheme: str) -> str:
     if client.source is Source.NOWHERE:
         return "it takes no proxy from the environment"
     return f"it finds no proxy for {scheme} in the environment"
@@ -105,24 +110,26 @@ def _evaluate(client: ClientProfile, url: Url, value: str | None, resolves: Mapp
         if walk.items in (Items.CHROMIUM, Items.OVERRIDES):
             return _evaluate_rules(client, subjects[0])
     if subjects:
-        implicit = _implicit_reason(client, subjects[0][1])
+        implicit = _find_implicit_reason(client, subjects[0][1])
         if implicit:
             return True, None, implicit
     for walk, subject, items in subjects:
         if items.everything is not None and not items.items:
             return True, items.everything, "* covers every host"
         for item in items.items:
+            if item.fails is not None:
+                return None, item.text, f"fails: {item.fails}"
             reason = match(item, walk, subject, url)
             if reason is not None:
                 return True, item.text, reason
-    return False, None, "no item covers it" if value else "the list is empty" if value == "" else "there is no list"
+    return False, None, "no item covers it" if value else "the list is empty" if value == "" else "no list is set"
 
 
 def _evaluate_rules(client: ClientProfile, subject_and_items: tuple[ProfilePass, UrlSubject, ItemList]) -> _Result:
     """Chromium's rules (the last that applies wins) and WinINet's (`<-loopback>` counts wherever it stands)."""
     walk, subject, items = subject_and_items
     last_wins = walk.items is Items.CHROMIUM
-    implicit = _implicit_reason(client, subject)
+    implicit = _find_implicit_reason(client, subject)
     removed = next((item for item in items.items if item.keyword == "<-loopback>"), None)
     for item in reversed(items.items) if last_wins else items.items:
         if item.keyword == "<-loopback>":
@@ -132,8 +139,8 @@ def _evaluate_rules(client: ClientProfile, subject_and_items: tuple[ProfilePass,
         reason = match(item, walk, subject, None)
         if reason is not None:
             return True, item.text, reason
-    if implicit and removed is not None and any(one.removable and _implicit_hit(one, subject) for one in client.implicit):
-        kept = any(not one.removable and _implicit_hit(one, subject) for one in client.implicit)
+    if implicit and removed is not None and any(item.removable and _is_implicit(item, subject) for item in client.implicit):
+        kept = any(not item.removable and _is_implicit(item, subject) for item in client.implicit)
         if not kept:
             return False, removed.text, "<-loopback> takes the implicit bypass away"
     if implicit:
@@ -146,36 +153,40 @@ def _resolve(name: str, resolves: Mapping[str, str]) -> Address | None:
     return (parse_quad(text) or parse_loose(text)) if text else None
 
 
-def _implicit_reason(client: ClientProfile, subject: UrlSubject) -> str:
+def _find_implicit_reason(client: ClientProfile, subject: UrlSubject) -> str:
     for implicit in client.implicit:
-        if _implicit_hit(implicit, subject):
+        if _is_implicit(implicit, subject):
             shown = format_address(subject.address) if subject.address is not None else subject.text
             return f"{shown} bypasses without an item"
     return ""
 
 
 @lru_cache(maxsize=128)
-def _network(text: str) -> Network:
+def _parse_network(text: str) -> Network:
     network = parse_network(text, Cidr())
     if network is None:
-        raise ValueError(f"{text} is no network")
+        raise ValueError(f"{text} is not a valid network")
     return network
 
 
-def _implicit_hit(implicit: Implicit, subject: UrlSubject) -> bool:
+def _is_implicit(implicit: Implicit, subject: UrlSubject) -> bool:
+    if implicit.prefixes and subject.text.startswith(implicit.prefixes):
+        return True
     if subject.address is not None:
         address = subject.address
-        return any(contains(_network(text), address) for text in implicit.networks)
+        return any(contains(_parse_network(text), address) for text in implicit.networks)
     name = subject.text.lower() if implicit.lower else subject.written
     return name in implicit.names or any(name.endswith("." + parent) for parent in implicit.below)
+
+
+_URLS: Final = (Items.HTTPX_URLS, Items.HTTPX2_URLS)
 
 
 def match(item: Item, walk: ProfilePass, subject: UrlSubject, url: Url | None) -> str | None:
     """Compare one item with a destination; the reason when the item covers it, else `None`."""
     if item.scheme is not None and item.scheme != subject.scheme:
         return None
-    port = subject.written_port if walk.items is Items.HTTPX_URLS else subject.port
-    if item.port is not None and item.port != _comparable_port(port, subject, walk):
+    if item.port is not None and item.port != _get_comparable_port(subject, walk):
         return None
     if item.keyword is not None:
         return _match_keyword(item.keyword, subject, walk)
@@ -195,10 +206,10 @@ def match(item: Item, walk: ProfilePass, subject: UrlSubject, url: Url | None) -
     return _match_text(item, walk, subject, url)
 
 
-def _comparable_port(port: int | None, subject: UrlSubject, walk: ProfilePass) -> int | None:
-    if walk.items is Items.HTTPX_URLS and port is not None and port == {"http": 80, "https": 443}[subject.scheme]:
-        return None
-    return port
+def _get_comparable_port(subject: UrlSubject, walk: ProfilePass) -> int | None:
+    if walk.items not in _URLS:
+        return subject.port
+    return None if subject.written_port == DEFAULT_PORTS[subject.scheme] else subject.written_port
 
 
 def _match_keyword(keyword: str, subject: UrlSubject, walk: ProfilePass) -> str | None:
@@ -232,17 +243,32 @@ def _match_text(item: Item, walk: ProfilePass, subject: UrlSubject, url: Url | N
     if reason is not None:
         return reason
     ports = walk.ports
+    if ports is Ports.NOT_READ:
+        return None
     if ports is Ports.TEXT and subject.written_port is not None:
         return _match_name(item, f"{subject.text}:{subject.written_port}")
     if ports is Ports.TEXT_DEFAULT and item.whole == f"{subject.text}:{subject.port}":
         return f"{subject.text}:{subject.port} is the item {item.text}"
+    if ports is Ports.TEXT_DEFAULT_TREE:
+        return _match_name(item, f"{subject.text}:{subject.port}")
+    if ports in (Ports.ORIGIN, Ports.ORIGIN_OR_URL):
+        return _match_origin(item, subject, ports)
     if ports is Ports.NETLOC and url is not None:
-        return _match_name(item, authority(url))
+        return _match_name(item, format_authority(url))
     return None
 
 
-def authority(url: Url) -> str:
-    """The authority of a URL as written, in lower case (`user@host:8080`, `[::1]`)."""
+def _match_origin(item: Item, subject: UrlSubject, ports: Ports) -> str | None:
+    """Compare an item with the origin of the URL, and with a URL that is nothing more, as `URL` of JavaScript writes them."""
+    port = "" if subject.port == DEFAULT_PORTS[subject.scheme] else f":{subject.port}"
+    origin = f"{subject.scheme}://{subject.text}{port}"
+    if item.whole == origin or (ports is Ports.ORIGIN_OR_URL and item.whole == f"{origin}/"):
+        return f"{item.whole} is the item {item.text}"
+    return None
+
+
+def format_authority(url: Url) -> str:
+    """Return the authority of a URL as written, in lower case (`user@host:8080`, `[::1]`)."""
     text = f"{url.userinfo}@{url.host}" if url.userinfo else url.host
     return (text if url.port is None else f"{text}:{url.port}").lower()
 

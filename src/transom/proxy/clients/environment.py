@@ -30,6 +30,8 @@ def read_environment(client: ClientProfile, environment: Mapping[str, str], sche
     if variables.cgi is Cgi.ALL_IGNORED and "REQUEST_METHOD" in environment:
         return ClientSettings(None, None)
     hidden: set[str] = set()
+    if variables.cgi is Cgi.HTTP_IGNORED and "REQUEST_METHOD" in environment:
+        hidden |= {"http_proxy", "HTTP_PROXY"}
     names = variables.http if scheme == "http" else variables.https
     if (variables.cgi in (Cgi.UPPER_IGNORED, Cgi.UPPER_IGNORED_CGI_READ) and "REQUEST_METHOD" in environment) or (
         variables.cgi is Cgi.GATEWAY_UPPER_IGNORED and "GATEWAY_INTERFACE" in environment
@@ -37,22 +39,27 @@ def read_environment(client: ClientProfile, environment: Mapping[str, str], sche
         hidden.add("HTTP_PROXY")
         if variables.cgi is Cgi.UPPER_IGNORED_CGI_READ and scheme == "http":
             names = (*names, "CGI_HTTP_PROXY")
-    name, value = _first(environment, names, variables.empty, hidden, any_case=variables.any_case)
-    if not value and variables.every and not (value == "" and variables.empty is Empty.OFF):
-        name, value = _first(environment, variables.every, variables.empty, hidden, any_case=variables.any_case)
-    _, no_proxy = _first(environment, variables.no, variables.empty_list or variables.empty, set(), any_case=variables.any_case)
-    fails = _broken_proxy(environment, variables) if variables.schemeless is Schemeless.FAILS else None
+    first, second = (variables.every, names) if variables.every_first else (names, variables.every)
+    name, value = _find_first(environment, first, variables.empty, hidden, any_case=variables.any_case)
+    if not value and second and not (value == "" and variables.empty is Empty.OFF):
+        name, value = _find_first(environment, second, variables.empty, hidden, any_case=variables.any_case)
+    _, no_proxy = _find_first(
+        environment, variables.no, variables.empty_list or variables.empty, set(), any_case=variables.any_case
+    )
+    fails = _find_broken_proxy(environment, variables) if variables.schemeless is Schemeless.FAILS else None
     if not value:
         return ClientSettings(None, no_proxy, fails=fails)
     if variables.cgi is Cgi.FAILS and in_cgi and scheme == "http":
         fails = f"it refuses {name} while REQUEST_METHOD is set"
+    if variables.schemeless is Schemeless.IGNORED and "://" not in value:
+        return ClientSettings(None, no_proxy)
     when_used = None
     if variables.schemeless is Schemeless.FAILS_WHEN_USED and "://" not in value:
         when_used = f"{name} has no http:// in front"
     return ClientSettings(name, no_proxy, fails=fails, fails_when_used=when_used)
 
 
-def _first(
+def _find_first(
     environment: Mapping[str, str], names: tuple[str, ...], empty: Empty, hidden: set[str], *, any_case: bool
 ) -> tuple[str, str | None]:
     candidates = [name for name in names if name in environment and name not in hidden]
@@ -65,9 +72,9 @@ def _first(
     return (names[0] if names else ""), None
 
 
-def _broken_proxy(environment: Mapping[str, str], variables: Variables) -> str | None:
+def _find_broken_proxy(environment: Mapping[str, str], variables: Variables) -> str | None:
     for names in (variables.http, variables.https):
-        name, value = _first(environment, names, variables.empty, set(), any_case=False)
+        name, value = _find_first(environment, names, variables.empty, set(), any_case=False)
         if value and "://" not in value:
             return f"{name} has no http:// in front"
     return None

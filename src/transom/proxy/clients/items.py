@@ -2,11 +2,31 @@
 
 import re
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
-from transom.proxy.clients.addresses import Address, Network, parse_address, parse_loose, parse_quad, without_mapping
-from transom.proxy.clients.patterns import Item, compile_glob, parse_network, port_number, read_chromium, read_httpx
+from transom.proxy.clients.addresses import (
+    Address,
+    Network,
+    parse_address,
+    parse_loose,
+    parse_quad,
+    without_mapping,
+    without_zone,
+)
+from transom.proxy.clients.patterns import (
+    Item,
+    compile_glob,
+    parse_network,
+    parse_port,
+    read_aws,
+    read_azure,
+    read_chromium,
+    read_fabric8,
+    read_httpx,
+    read_httpx2,
+)
 from transom.proxy.clients.profile import Addresses, Covers, Items, Ports, ProfilePass, Splitting, Star
 from transom.proxy.clients.urls import TrailingDots, UnreadableHostError, drop_dots, to_idn
 
@@ -16,7 +36,7 @@ class ItemList(msgspec.Struct, frozen=True):
 
     items: tuple[Item, ...]
     everything: str | None = None
-    """The item that covers all hosts, if the list has one that does so by itself."""
+    """The item that alone covers all hosts, if the list has one."""
     fails: tuple[str, str] | None = None
     """The first item on which the client fails, and why."""
 
@@ -31,33 +51,36 @@ def read_list(walk: ProfilePass, value: str) -> ItemList:
         for item in items:
             if item.everything and item.port is None and not item.names_only:
                 return ItemList((), everything=item.text)
-    for item in items:
-        if item.fails:
-            return ItemList(items, fails=(item.text, item.fails))
+    if not walk.fails_when_reached:
+        for item in items:
+            if item.fails:
+                return ItemList(items, fails=(item.text, item.fails))
     return ItemList(items)
 
 
 def split(splitting: Splitting, value: str) -> list[tuple[str, str | None]]:
     """Split a value into the texts of its items, each with its port where the client's pattern finds one."""
+    if not value:
+        return []
     if splitting.drop:
         value = value.translate({ord(character): None for character in splitting.drop})
     if splitting.pattern is not None:
         return [(match[1], match[2]) for match in re.finditer(splitting.pattern, value)]
     texts = value.split(",") if splitting.separator == "," else re.split(splitting.separator, value)
     if splitting.empty_covers_all:
-        while texts and not texts[-1]:
+        while texts and not texts[-1] and not splitting.last_empty_counts:
             texts.pop()
         return [(text, None) for text in texts]
-    found: list[tuple[str, str | None]] = []
+    pieces: list[tuple[str, str | None]] = []
     for raw in texts:
         text = raw.strip(splitting.trim)
         blank = re.search(r"[ \t]", text) if splitting.blank_ends_list else None
         if blank is not None:
-            found.append((text[: blank.start()], None))
+            pieces.append((text[: blank.start()], None))
             break
         if text or (splitting.empty_covers_root and value):
-            found.append((text, None))
-    return found
+            pieces.append((text, None))
+    return pieces
 
 
 @lru_cache(maxsize=65536)
@@ -72,18 +95,20 @@ def _read_item(walk: ProfilePass, text: str, port_text: str | None) -> Item:
         return Item(text, everything=walk.splitting.empty_covers_all)
     if text == "*" and walk.star in (Star.ITEM, Star.ITEM_OR_PORT, Star.ITEM_FOR_NAMES):
         return Item(text, everything=True, names_only=walk.star is Star.ITEM_FOR_NAMES)
-    if walk.items is Items.HTTPX_URLS:
-        return read_httpx(text)
-    if walk.items is Items.CHROMIUM:
-        return read_chromium(walk, text)
-    lowered = text.lower()
-    if walk.items is Items.OVERRIDES and lowered in ("<local>", "<-loopback>"):
-        return Item(text, keyword=lowered)
+    if walk.items is not Items.HOSTS:
+        if walk.items in _READERS:
+            return _READERS[walk.items](text)
+        if walk.items is Items.CHROMIUM:
+            return read_chromium(walk, text)
+        if text.lower() in ("<local>", "<-loopback>"):
+            return Item(text, keyword=text.lower())
     addresses = walk.addresses
     if addresses.cidr is not None and "/" in text:
         network = parse_network(text, addresses.cidr)
         if network is not None:
-            return Item(text, network=_unmap_network(network) if addresses.mapped else network, port=port_number(port_text))
+            return Item(
+                text, network=_convert_mapped_network(network) if addresses.mapped else network, port=parse_port(port_text)
+            )
     if addresses.ranges and "-" in text:
         bounds = _parse_range(text)
         if bounds is not None:
@@ -97,6 +122,15 @@ def _read_item(walk: ProfilePass, text: str, port_text: str | None) -> Item:
     if addresses.brackets and host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     return _read_name(text, host, port, value, walk)
+
+
+_READERS: Final = {
+    Items.HTTPX_URLS: read_httpx,
+    Items.HTTPX2_URLS: read_httpx2,
+    Items.FABRIC8: read_fabric8,
+    Items.AWS_PATTERNS: read_aws,
+    Items.AZURE_PATTERNS: read_azure,
+}
 
 
 def _read_name(text: str, host: str, port: int | None, value: Address | None, walk: ProfilePass) -> Item:
@@ -113,6 +147,8 @@ def _read_name(text: str, host: str, port: int | None, value: Address | None, wa
     elif core.startswith(".") and names.leading_dots is not TrailingDots.KEPT:
         core, covers = (core.lstrip(".") if names.leading_dots is TrailingDots.ALL else core[1:]), names.dotted
     core = drop_dots(core, names.trailing_dots)
+    if not core and not names.root:
+        return Item(text)
     if not names.empty_labels:
         core = ".".join(label for label in core.split(".") if label)
         if not core:
@@ -139,7 +175,7 @@ def _parse_value(host: str, addresses: Addresses) -> Address | None:
     if not addresses.values:
         return None
     text = host[1:-1] if addresses.brackets and host.startswith("[") and host.endswith("]") else host
-    value = parse_address(text)
+    value = parse_address(without_zone(text) if addresses.zones else text)
     if value is None and addresses.one_loopback and "." in text:
         value = parse_loose(text.rstrip("."))
     if value is None or value[0] not in addresses.values:
@@ -157,16 +193,19 @@ def is_loopback(host: str, value: Address | None) -> bool:
 
 def split_port(text: str, ports: Ports, port_text: str | None) -> tuple[str | None, int | None]:
     """Split an item into host and port; the host is `None` when the client drops such an item."""
+    if ports is Ports.NOT_READ:
+        return text, None
     if ports is Ports.GROUP:
-        return text, port_number(port_text)
+        return text, parse_port(port_text)
     if ports is Ports.LAST_COLON:
         host, colon, digits = text.rpartition(":")
         if colon and host and digits.isdecimal() and digits.isascii():
-            return host, port_number(digits) or None
-    elif ports is Ports.ONE_COLON:
+            return host, parse_port(digits) or None
+    elif ports in (Ports.ONE_COLON, Ports.ONE_COLON_ZERO):
         match = re.fullmatch(r"(\[[^\]]+\]|[^:]+):([0-9]+)", text)
         if match is not None:
-            return match[1], port_number(match[2]) or None
+            port = parse_port(match[2])
+            return match[1], port if ports is Ports.ONE_COLON_ZERO else port or None
     elif ports is Ports.GO:
         return _split_host_port(text)
     return text, None
@@ -182,11 +221,11 @@ def _split_host_port(text: str) -> tuple[str | None, int | None]:
         return None, None
     if not port:
         return host, None
-    canonical = port.isdecimal() and port.isascii() and str(port_number(port)) == port
-    return host, port_number(port) if canonical else -1
+    canonical = port.isdecimal() and port.isascii() and str(parse_port(port)) == port
+    return host, parse_port(port) if canonical else -1
 
 
-def _unmap_network(network: Network) -> Network:
+def _convert_mapped_network(network: Network) -> Network:
     family, value, bits = network
     unmapped = without_mapping((family, value))
     if family == 6 and unmapped[0] == 4 and bits >= 96:

@@ -1,4 +1,4 @@
-"""Clients whose list is no NO_PROXY: Java's nonProxyHosts, Chromium's rules, WinINet's ProxyOverride."""
+"""Clients whose list is not a NO_PROXY: Java's nonProxyHosts, Chromium's rules, WinINet's ProxyOverride."""
 
 from msgspec.structs import replace
 
@@ -41,10 +41,12 @@ _WININET = ProfilePass(
 )
 
 
-def _non_proxy_hosts(name: str, client: str) -> ClientProfile:
+def _build_non_proxy_hosts(name: str, client: str) -> ClientProfile:
     return ClientProfile(
         name,
         client,
+        "17.0.15",
+        "17",
         "Java",
         "jdk sun/net/spi/DefaultProxySelector.java toPattern",
         (_NON_PROXY_HOSTS,),
@@ -57,26 +59,32 @@ def _non_proxy_hosts(name: str, client: str) -> ClientProfile:
 ROWS = (
     ClientProfile(
         "java",
-        "Java 17, -Dhttp.proxyHost, -Dhttps.proxyHost",
+        "Java, -Dhttp.proxyHost, -Dhttps.proxyHost",
+        "17.0.15",
+        "17",
         "Java",
         "jdk sun/net/spi/DefaultProxySelector.java",
         (_NON_PROXY_HOSTS,),
         source=Source.OPTION,
         default_items=_JAVA_DEFAULTS,
-        note="NO_PROXY is not read; localhost bypasses by default.",
+        note="The client does not read NO_PROXY; localhost bypasses the proxy by default.",
     ),
     ClientProfile(
         "java-env",
-        "Java 17 without options",
+        "Java without options",
+        "17.0.15",
+        "17",
         "Java",
         "jdk sun/net/spi/DefaultProxySelector.java: system properties alone",
         source=Source.NOWHERE,
     ),
-    _non_proxy_hosts("java-nonproxyhosts", "Java 17 HttpURLConnection, -Dhttp.nonProxyHosts"),
-    _non_proxy_hosts("java-httpclient", "Java 17 HttpClient, -Dhttp.nonProxyHosts"),
+    _build_non_proxy_hosts("java-nonproxyhosts", "Java HttpURLConnection, -Dhttp.nonProxyHosts"),
+    _build_non_proxy_hosts("java-httpclient", "Java HttpClient, -Dhttp.nonProxyHosts"),
     ClientProfile(
         "chromium-bypass-rules",
         "Chromium",
+        "",
+        "",
         "Windows lists",
         "chromium net/proxy_resolution/proxy_bypass_rules.cc, net/base/scheme_host_port_matcher_rule.cc",
         (
@@ -109,6 +117,8 @@ ROWS = (
     ClientProfile(
         "wininet",
         "WinINet",
+        "",
+        "",
         "Windows lists",
         "gnoays/proxy-watch (second hand); INTERNET_OPTION_PROXY",
         (_WININET,),
@@ -120,6 +130,8 @@ ROWS = (
     ClientProfile(
         "winhttp",
         "WinHTTP",
+        "",
+        "",
         "Windows lists",
         "gnoays/proxy-watch (second hand); WINHTTP_PROXY_INFO",
         (_WININET,),
@@ -131,6 +143,8 @@ ROWS = (
     ClientProfile(
         "dotnet-windows-proxyoverride",
         ".NET on Windows, settings of WinINet",
+        "",
+        "",
         "Windows lists",
         "dotnet/runtime HttpWindowsProxy.cs, SimpleRegex.IsMatchWithStarWildcard",
         (
@@ -149,6 +163,8 @@ ROWS = (
     ClientProfile(
         "winreg-python",
         "Python urllib on Windows, settings of WinINet",
+        "3.13.0",
+        "3.13",
         "Windows lists",
         "CPython Lib/urllib/request.py _proxy_bypass_winreg_override",
         (

@@ -2,12 +2,12 @@
 
 The meaning is read from the item alone, by the rules below, not by those of any client:
 
-- `corp.example`: that name and the names below it (a name without a dot: that name);
+- `corp.example`: that name and the names below it (a name without a dot, or that is known to be a host: that name);
 - `.corp.example`, `*.corp.example`: the names below; corp.example itself may be covered, since no form says otherwise to curl;
 - an address, a network, a range, `10.*`, `10.`: those addresses;
 - with `:8080`: the same, at that port alone;
 - quotes, a scheme, a path, user names: not meant;
-- `;`, `|` and blanks: meant as separators.
+- `;`, `|` and spaces: meant as separators.
 """
 
 import re
@@ -24,15 +24,16 @@ _BASE = r"(?P<base>[0-9]{1,3}(?:\.[0-9]{1,3}){0,2})"
 _PARTIAL = re.compile(_BASE + r"\.?")
 _STARRED = re.compile(_BASE + r"(?:\.\*)+")
 _SHORT = re.compile(_BASE + r"/(?P<bits>[0-9]{1,2})")
+_HOST_NAME = re.compile(r"api(?:-int)?\..+|kubernetes\.default(?:\..+)?|metadata\..+\.internal|[^.]+\.[^.]+\.svc(?:\..+)?")
 _MAX_LISTED = 8
 
 
 class Meaning(msgspec.Struct, frozen=True):
     """`wanted`: URLs to cover; `allowed`: URLs that may be covered; `outside`: URLs that must not be.
 
-    `forms`: other ways to write it, the first being the best known; each is a list of items. `plain` is the plain spelling of a
-    name. Clients that match plain suffixes (apt, LWP, old requests) cannot cover a name alone: what they cover with its plain
-    spelling is not compared with another spelling.
+    `forms`: other ways to write it, the first being the best known; each is a list of items. `plain` are the plain spellings
+    of a name, `x` and `.x`. Clients that match plain suffixes (apt, LWP, old requests, websocket-client) cannot cover a name
+    alone: what they cover with a plain spelling is not compared with another spelling.
     """
 
     says: str
@@ -41,7 +42,7 @@ class Meaning(msgspec.Struct, frozen=True):
     allowed: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
     forms: tuple[tuple[str, ...], ...] = ()
-    plain: str | None = None
+    plain: tuple[str, ...] = ()
 
     @property
     def pieces(self) -> frozenset[str]:
@@ -49,19 +50,19 @@ class Meaning(msgspec.Struct, frozen=True):
         return frozenset(piece for form in self.forms for piece in form)
 
 
-def read_meaning(text: str) -> Meaning:
-    """Read what is meant by the text between two commas. Never fails: what nobody can mean has nothing wanted."""
+def parse_no_proxy_item(text: str) -> Meaning:
+    """Read the meaning of the string between two commas. Never fails: nonsense has nothing wanted."""
     bare = text.strip().strip("\"'").strip()
     joined = re.sub(r"\s+", "", bare)
     if ("/" in joined and parse_network(joined, Cidr(masks=True)) is not None) or _parse_bounds(joined) is not None:
         bare = joined
     parts = [part for part in _SEPARATORS.split(bare) if part]
     meaning = _read_parts(parts) if len(parts) > 1 else _read_single(bare)
-    urls = (_readable(urls) for urls in (meaning.wanted, meaning.allowed, meaning.outside))
+    urls = (_filter_readable(urls) for urls in (meaning.wanted, meaning.allowed, meaning.outside))
     return msgspec.structs.replace(meaning, **dict(zip(("wanted", "allowed", "outside"), urls, strict=True)))
 
 
-def _readable(urls: tuple[str, ...]) -> tuple[str, ...]:
+def _filter_readable(urls: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(url for url in urls if _is_url(url))
 
 
@@ -104,8 +105,8 @@ def _read_single(text: str) -> Meaning:
     host, port = _split_port(text)
     address = parse_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
     if address is not None:
-        return _mean_address(address, port)
-    return _mean_name(host, port)
+        return _build_address_meaning(address, port)
+    return _build_name_meaning(host, port)
 
 
 def _split_port(text: str) -> tuple[str, str]:
@@ -113,24 +114,24 @@ def _split_port(text: str) -> tuple[str, str]:
     return (match[1], f":{int(match[2])}") if match is not None else (text, "")
 
 
-def _bracketed(address: Address) -> str:
+def _format_host(address: Address) -> str:
     return format_address(address) if address[0] == 4 else f"[{format_address(address)}]"
 
 
-def _mean_address(address: Address, port: str) -> Meaning:
+def _build_address_meaning(address: Address, port: str) -> Meaning:
     family, value = address
-    text, host = format_address(address), _bracketed(address)
-    other = _bracketed((family, value ^ 1))
+    text, host = format_address(address), _format_host(address)
+    other = _format_host((family, value ^ 1))
     plain = ((text,), (text, host)) if family == 6 else ((text,),)
     return Meaning(
         f"{text}{port and ' at port ' + port[1:]}",
         wanted=tuple(f"http://{host}{port or suffix}/" for suffix in (("",) if port else ("", ":8080"))),
-        outside=(f"http://{other}{port}/", *_other_ports(host, port)),
+        outside=(f"http://{other}{port}/", *_build_other_ports(host, port)),
         forms=((f"{host}{port}",),) if port else plain,
     )
 
 
-def _other_ports(host: str, port: str) -> tuple[str, ...]:
+def _build_other_ports(host: str, port: str) -> tuple[str, ...]:
     if not port:
         return ()
     return (f"http://{host}:{8081 if port != ':8081' else 8082}/",)
@@ -139,15 +140,15 @@ def _other_ports(host: str, port: str) -> tuple[str, ...]:
 def _read_network(text: str) -> Meaning | None:
     bounds = _parse_bounds(text)
     if bounds is not None:
-        networks = summarize(*bounds)
+        networks = list_networks(*bounds)
         if len(networks) <= _MAX_LISTED:
-            return _mean_networks(text, networks)
+            return _build_networks_meaning(text, networks)
     network = parse_network(text, Cidr(masks=True, brackets=True))
     if network is None:
         match = re.fullmatch(r"([0-9.]+/[0-9]+)[^0-9].*", text)
         network = parse_network(match[1], Cidr()) if match is not None else None
     if network is not None:
-        return _mean_networks(text, [network])
+        return _build_networks_meaning(text, [network])
     match = _PARTIAL.fullmatch(text) or _STARRED.fullmatch(text) or _SHORT.fullmatch(text)
     if match is None:
         return None
@@ -158,7 +159,7 @@ def _read_network(text: str) -> Meaning | None:
     if parsed is None:
         return None
     ending = parse_quad(".".join(["203", "0", "113"][: 4 - len(numbers)] + [str(int(n)) for n in numbers]))
-    meaning = _mean_networks(text, [parsed])
+    meaning = _build_networks_meaning(text, [parsed])
     outside = meaning.outside
     if ending is not None and ending[1] >> (32 - bits) != parsed[1] >> (32 - bits):
         outside = (*outside, f"http://{format_address(ending)}/")
@@ -171,14 +172,14 @@ def _parse_bounds(text: str) -> tuple[int, int] | None:
     return (low[1], high[1]) if dash and low is not None and high is not None and low[1] <= high[1] else None
 
 
-def summarize(first: int, last: int) -> list[Network]:
-    """The IPv4 networks that make up the addresses from `first` to `last`."""
-    found: list[Network] = []
+def list_networks(first: int, last: int) -> list[Network]:
+    """List the IPv4 networks that make up the addresses from `first` to `last`."""
+    networks: list[Network] = []
     while first <= last:
         size = min((first & -first).bit_length() - 1 if first else 32, (last - first + 1).bit_length() - 1)
-        found.append((4, first, 32 - size))
+        networks.append((4, first, 32 - size))
         first += 1 << size
-    return found
+    return networks
 
 
 def format_network(network: Network) -> str:
@@ -186,7 +187,7 @@ def format_network(network: Network) -> str:
     return f"{format_address((network[0], network[1]))}/{network[2]}"
 
 
-def _mean_networks(text: str, networks: list[Network]) -> Meaning:
+def _build_networks_meaning(text: str, networks: list[Network]) -> Meaning:
     wanted: list[str] = []
     outside: list[str] = []
     forms: list[tuple[str, ...]] = []
@@ -194,10 +195,10 @@ def _mean_networks(text: str, networks: list[Network]) -> Meaning:
         width = 32 if family == 4 else 128
         size = 1 << (width - bits)
         base = value & ~(size - 1)
-        wanted += [f"http://{_bracketed((family, address))}/" for address in dict.fromkeys((base, value, base + size - 1))]
+        wanted += [f"http://{_format_host((family, address))}/" for address in dict.fromkeys((base, value, base + size - 1))]
         beyond = base + size if base + size < 1 << width else base - 1
         if beyond >= 0 and not any(beyond & ~((1 << (width - b)) - 1) == v for _, v, b in networks):
-            outside.append(f"http://{_bracketed((family, beyond))}/")
+            outside.append(f"http://{_format_host((family, beyond))}/")
     proper = tuple(format_network(network) for network in networks)
     addresses = [
         format_address((family, (value & ~((1 << (width - bits)) - 1)) + offset))
@@ -218,7 +219,7 @@ def _mean_networks(text: str, networks: list[Network]) -> Meaning:
     )
 
 
-def _mean_name(host: str, port: str) -> Meaning:
+def _build_name_meaning(host: str, port: str) -> Meaning:
     dotted = host.startswith((".", "*."))
     name = re.sub(r"^\*?\.+", "", host).rstrip(".").lower()
     globbed = "*" in name or "?" in name
@@ -228,16 +229,16 @@ def _mean_name(host: str, port: str) -> Meaning:
         ascii_name = to_idn(name, Idn.ASCII)
     except (ValueError, UnreadableHostError):
         return Meaning("no host", forms=((),) if not name else ())
-    outside = [f"http://not{sample}{port}/", f"http://{sample}.other.invalid{port}/", *_other_ports(sample, port)]
+    outside = [f"http://not{sample}{port}/", f"http://{sample}.other.invalid{port}/", *_build_other_ports(sample, port)]
     if globbed:
         if name.startswith("*") and _is_url(f"http://{name[1:]}/") and "*" not in name[1:] and "?" not in name:
-            return _mean_ending(name[1:], port)
+            return _build_ending_meaning(name[1:], port)
         return Meaning(f"hosts like {name}", wanted=(f"http://{sample}{port}/",), outside=tuple(outside[1:]))
     names = tuple(dict.fromkeys((ascii_name, name)))
-    below = tuple(f"http://{label}.{one}{port}/" for one in names for label in ("a", "a.b"))
-    itself = tuple(f"http://{one}{port}/" for one in names)
-    under = tuple(f".{one}{port}" for one in names)
-    bare = tuple(f"{one}{port}" for one in names)
+    below = tuple(f"http://{label}.{name}{port}/" for name in names for label in ("a", "a.b"))
+    itself = tuple(f"http://{name}{port}/" for name in names)
+    under = tuple(f".{name}{port}" for name in names)
+    bare = tuple(f"{name}{port}" for name in names)
     at_port = port and f" at port {port[1:]}"
     if dotted:
         return Meaning(
@@ -246,26 +247,32 @@ def _mean_name(host: str, port: str) -> Meaning:
             allowed=itself,
             outside=tuple(outside),
             forms=tuple(dict.fromkeys(((under[0],), under))),
+            plain=(under[0],),
         )
-    if "." not in name:
+    if "." not in name or is_host_name(name):
         forms = tuple(dict.fromkeys(((bare[0],), bare)))
-        return Meaning(f"{name}{at_port}", itself, below, tuple(outside), forms, plain=bare[0])
+        return Meaning(f"{name}{at_port}", itself, below, tuple(outside), forms, plain=(bare[0],))
     return Meaning(
         f"{name} and the names below it{at_port}",
         wanted=itself + below,
         outside=tuple(outside),
         forms=tuple(dict.fromkeys(((bare[0], under[0]), (*bare, *under)))),
-        plain=bare[0],
+        plain=(bare[0], under[0]),
     )
 
 
-def _mean_ending(name: str, port: str) -> Meaning:
-    """`*corp.example`: whether hosts like notcorp.example are meant nobody can tell, so they may be covered."""
+def is_host_name(name: str) -> bool:
+    """Return True if a name is one host, not a domain: the API server, a Service, a metadata server."""
+    return _HOST_NAME.fullmatch(name) is not None
+
+
+def _build_ending_meaning(name: str, port: str) -> Meaning:
+    """Build the meaning of `*corp.example`; hosts like notcorp.example may be covered, since the intent is unknown."""
     return Meaning(
         f"{name} and the names below it",
         wanted=(f"http://{name}{port}/", f"http://a.{name}{port}/"),
         allowed=(f"http://not{name}{port}/",),
-        outside=(f"http://{name}.other.invalid{port}/", *_other_ports(name, port)),
+        outside=(f"http://{name}.other.invalid{port}/", *_build_other_ports(name, port)),
         forms=((f"{name}{port}", f".{name}{port}"),),
-        plain=f"{name}{port}",
+        plain=(f"{name}{port}", f".{name}{port}"),
     )

@@ -1,4 +1,4 @@
-"""What is said of one client: the words of which the rows in `CLIENTS` are made."""
+"""The profile of one client, and the values of its properties."""
 
 import enum
 
@@ -8,17 +8,17 @@ from transom.proxy.clients.urls import HostReading, Idn, TrailingDots
 
 
 class Covers(enum.Enum):
-    """Which hosts an item stands for."""
+    """The hosts that an item covers."""
 
-    NAME = "that name alone"
+    NAME = "only that name"
     TREE = "that name and all names below it"
     BELOW = "the names below it, not the name itself"
-    SUFFIX = "every host that ends so, at a dot or not"
+    SUFFIX = "every host that ends with it, with or without a dot before it"
     NOTHING = "nothing"
 
 
 class Star(enum.Enum):
-    """When `*` stands for all hosts."""
+    """When `*` covers all hosts."""
 
     NEVER = "never"
     ALONE = "as the whole value"
@@ -28,20 +28,24 @@ class Star(enum.Enum):
 
 
 class Ports(enum.Enum):
-    """What `:8080` at the end of an item means."""
+    """The meaning of `:8080` at the end of an item."""
 
     NOT_READ = "nothing: the item matches no host"
     LAST_COLON = "the port, after the last colon; the default port counts"
-    ONE_COLON = "the port, when there is one colon or a bracket before it; the default port counts"
+    ONE_COLON = "the port, if the item has one colon or a bracket before it; the default port counts"
     GO = "the port, as net.SplitHostPort reads it; the default port counts"
     GROUP = "the port, as the pattern of the list finds it; the default port counts"
-    TEXT = "compared as text with HOST:PORT of the URL, where the port is written"
-    NETLOC = "compared as text with all of the URL's authority"
-    TEXT_DEFAULT = "compared as text with HOST:PORT, for the exact host alone; the default port counts"
+    TEXT = "compared as a string with HOST:PORT of the URL, if the URL contains the port"
+    NETLOC = "compared as a string with the whole authority of the URL"
+    TEXT_DEFAULT = "compared as a string with HOST:PORT, only for the exact host; the default port counts"
+    TEXT_DEFAULT_TREE = "compared as a string with HOST:PORT, also for hosts below; the default port counts"
+    ONE_COLON_ZERO = "the port, if the item has one colon or a bracket before it; the default port counts, 0 is not a port"
+    ORIGIN = "nothing: the item matches no host; but `http://HOST:PORT`, the origin of the URL, matches"
+    ORIGIN_OR_URL = "nothing: the item matches no host; but `http://HOST:PORT`, the origin of the URL, and the URL match"
 
 
 class Glob(enum.Enum):
-    """Wildcards inside an item, beyond a `*` in front."""
+    """Wildcards inside an item, except for a `*` in front."""
 
     NONE = "none"
     ENDS = "* at either end"
@@ -55,9 +59,10 @@ class Bits(enum.Enum):
 
     DIGITS = "digits"
     SHORT = "up to three digits, no leading zero"
-    ATOI = "as atoi(3): what follows the digits does not count"
+    ATOI = "as atoi(3): characters after the digits are ignored"
     PYTHON_INT = "as Python's int()"
-    TRIMMED = "digits, blanks around them dropped"
+    TRIMMED = "digits, spaces around them dropped"
+    PARSE_INT = "as JavaScript's parseInt(): characters after the digits are ignored"
 
 
 class Cidr(msgspec.Struct, frozen=True):
@@ -75,6 +80,8 @@ class Cidr(msgspec.Struct, frozen=True):
     """`10.0.0.0/255.0.0.0` is read."""
     brackets: bool = False
     """`[2001:db8::]/32` is read."""
+    host_bits: bool = True
+    """False: a base with bits set beyond the length (`10.1.2.3/8`) is invalid."""
 
 
 class Addresses(msgspec.Struct, frozen=True):
@@ -93,6 +100,8 @@ class Addresses(msgspec.Struct, frozen=True):
     """An item for any loopback host covers all loopback hosts."""
     brackets: bool = False
     """The brackets of `[::1]` in an item are dropped."""
+    zones: bool = False
+    """The zone of an item (`fe80::1%eth0`) is dropped; else such an item is not an address."""
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -105,6 +114,8 @@ class Names(msgspec.Struct, frozen=True):
     leading_dots: TrailingDots = TrailingDots.ONE
     """How many dots in front are dropped."""
     trailing_dots: TrailingDots = TrailingDots.KEPT
+    root: bool = True
+    """False: the item `.` covers nothing; else the hosts with a dot at the end."""
     empty_labels: bool = True
     """False: empty labels (`..corp.example`, `corp.example.`) do not count."""
     lower: bool = True
@@ -121,31 +132,37 @@ class Splitting(msgspec.Struct, frozen=True):
     pattern: str | None = None
     """A regular expression that finds the items (group 1) and their ports (group 2), instead of a separator."""
     trim: str | None = None
-    """The characters dropped at both ends of an item; `None` for all blanks."""
+    """The characters dropped at both ends of an item; `None` for all white space."""
     drop: str = ""
     """Characters dropped everywhere before."""
     blank_ends_list: bool = False
-    """What follows a blank inside an item is lost, to the end of the value."""
+    """What follows a space inside an item is lost, to the end of the value."""
     empty_covers_root: bool = False
     """An empty item matches hosts with a dot at the end."""
     empty_covers_all: bool = False
     """An empty item, other than at the end, matches every host."""
+    last_empty_counts: bool = False
+    """An empty item at the end does so too."""
 
 
 class Items(enum.Enum):
-    """Of what kind the items are."""
+    """The kind of the items."""
 
     HOSTS = "hosts"
-    HTTPX_URLS = "URLs, with all:// in front where no scheme is written"
+    HTTPX_URLS = "URLs, with all:// in front if they have no scheme"
+    HTTPX2_URLS = "URLs, with all:// in front if they have no scheme; invalid ones are ignored"
+    FABRIC8 = "suffixes, addresses and networks; the client refuses items with characters other than letters, digits and `.-/:`"
+    AWS_PATTERNS = "regular expressions for the whole host, where `*` means `.*?`"
+    AZURE_PATTERNS = "regular expressions for the whole host, where dots are literal and `*` means `.*?`"
     CHROMIUM = "Chromium's bypass rules"
     OVERRIDES = "WinINet's bypass list"
 
 
 class Local(enum.Enum):
-    """What `<local>` stands for."""
+    """The hosts that `<local>` covers."""
 
     NAMES = "names without a dot"
-    UNDOTTED = "hosts without a dot, IPv6 addresses too"
+    UNDOTTED = "hosts without a dot, including IPv6 addresses"
     NAMES_AND_LOOPBACK = "names without a dot, and loopback addresses"
 
 
@@ -160,25 +177,28 @@ class ProfilePass(msgspec.Struct, frozen=True, cache_hash=True):
     addresses: Addresses = Addresses()
     items: Items = Items.HOSTS
     local: Local = Local.NAMES
+    fails_when_reached: bool = False
+    """A client that fails on an item does so only where no item before it covers the host."""
 
 
 class Empty(enum.Enum):
-    """What a variable that is set and empty means."""
+    """The meaning of a variable that is set and empty."""
 
     NOT_SET = "not set: the next variable is read"
     NONE = "set to nothing: no other variable is read"
-    OFF = "set to nothing: no other variable is read, and no proxy used"
+    OFF = "set to nothing: no other variable is read, and no proxy is used"
 
 
 class Cgi(enum.Enum):
     """What a client does in a CGI program, where a request header `Proxy` becomes HTTP_PROXY (CVE-2016-5385)."""
 
     NO_CARE = "no rule"
-    UPPER_IGNORED = "HTTP_PROXY is ignored when REQUEST_METHOD is set"
-    UPPER_IGNORED_CGI_READ = "HTTP_PROXY is ignored and CGI_HTTP_PROXY is read when REQUEST_METHOD is set"
-    GATEWAY_UPPER_IGNORED = "HTTP_PROXY is ignored when GATEWAY_INTERFACE is set"
-    FAILS = "http requests fail when REQUEST_METHOD is set and an http proxy is too"
-    ALL_IGNORED = "all proxy variables are ignored when REQUEST_METHOD is set"
+    UPPER_IGNORED = "HTTP_PROXY is ignored if REQUEST_METHOD is set"
+    UPPER_IGNORED_CGI_READ = "HTTP_PROXY is ignored and CGI_HTTP_PROXY is read if REQUEST_METHOD is set"
+    GATEWAY_UPPER_IGNORED = "HTTP_PROXY is ignored if GATEWAY_INTERFACE is set"
+    FAILS = "http requests fail if both REQUEST_METHOD and an http proxy are set"
+    ALL_IGNORED = "all proxy variables are ignored if REQUEST_METHOD is set"
+    HTTP_IGNORED = "http_proxy and HTTP_PROXY are ignored if REQUEST_METHOD is set"
 
 
 class Schemeless(enum.Enum):
@@ -186,7 +206,18 @@ class Schemeless(enum.Enum):
 
     READ = "read as http"
     FAILS = "the client fails"
-    FAILS_WHEN_USED = "requests fail that would go through it"
+    FAILS_WHEN_USED = "requests through it fail"
+    IGNORED = "not used: requests bypass the proxy"
+
+
+class Credentials(enum.Enum):
+    """How a client handles a percent-encoded user name and password in the URL of the proxy."""
+
+    DECODED = "decoded"
+    UNDECODED = "sent as written, with the escapes"
+    CUT = "cut at the first colon"
+    NOT_SENT = "not sent"
+    UNKNOWN = "not measured"
 
 
 class Variables(msgspec.Struct, frozen=True):
@@ -196,6 +227,8 @@ class Variables(msgspec.Struct, frozen=True):
     https: tuple[str, ...] = ("https_proxy", "HTTPS_PROXY")
     every: tuple[str, ...] = ()
     """Read when the scheme's own are not set."""
+    every_first: bool = False
+    """They are read before the scheme's own."""
     no: tuple[str, ...] = ("no_proxy", "NO_PROXY")
     empty: Empty = Empty.NOT_SET
     empty_list: Empty | None = None
@@ -213,6 +246,8 @@ class Implicit(msgspec.Struct, frozen=True):
     below: tuple[str, ...] = ()
     """Names whose subdomains bypass too."""
     networks: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    """What the text of the host begins with, of names and addresses."""
     lower: bool = True
     """False: `LOCALHOST` does not."""
     removable: bool = False
@@ -220,10 +255,10 @@ class Implicit(msgspec.Struct, frozen=True):
 
 
 class Source(enum.Enum):
-    """Where a client finds its list."""
+    """The source of a client's list."""
 
     ENVIRONMENT = "variables of the environment"
-    OPTION = "an option of its own, not the environment"
+    OPTION = "its own option, not the environment"
     NOWHERE = "nowhere: it never uses a proxy from the environment"
 
 
@@ -233,11 +268,15 @@ BOTH = LINUX | WINDOWS
 
 
 class ClientProfile(msgspec.Struct, frozen=True, cache_hash=True):
-    """One client in one version. A new client is a new row in one of the modules that `CLIENTS` joins."""
+    """One client in a range of versions. A new client is a new row in one of the modules that `CLIENTS` joins."""
 
     name: str
     title: str
-    """Program and measured version."""
+    """The program."""
+    measured: str
+    """The version whose requests were measured; empty if none was measured."""
+    versions: str
+    """The versions that read the list in this way: `7.87 to 8.8`."""
     family: str
     evidence: str
     """The source file or release note that the row follows."""
@@ -247,11 +286,19 @@ class ClientProfile(msgspec.Struct, frozen=True, cache_hash=True):
     language: str = "NO_PROXY"
     implicit: tuple[Implicit, ...] = ()
     default_items: str = ""
-    """Items added to a list that is not empty, and used when there is none (the JVM)."""
+    """Items added to a list that is not empty, and used if no list is set (the JVM)."""
     resolves: bool = False
     """Names are resolved, and their addresses compared."""
     slash_is_everything: bool = False
-    """A `/` anywhere in the list sends every request direct."""
+    """With a `/` anywhere in the list, every request bypasses the proxy."""
     nodes: frozenset[str] = frozenset()
     """`windows`, `linux`: where a node runs this client."""
     note: str = ""
+    unknown: str = ""
+    """Nearby versions whose behaviour is unknown, and the cause."""
+    credentials: Credentials = Credentials.UNKNOWN
+
+    @property
+    def full_title(self) -> str:
+        """The program and the versions that the row applies to."""
+        return f"{self.title} {self.versions}".rstrip()

@@ -50,7 +50,7 @@ def _translate_item(item: str, language: Language) -> tuple[list[str], str]:
     if item == "*":
         return ["*"], ""
     if any(sign in item for sign in ";|<>\"' \t\r\n") or not item.isascii():
-        return [], "it is no item that clients agree on"
+        return [], "clients disagree on this item"
     network = parse_network(item, Cidr())
     if network is not None:
         return _translate_network(item, network, language)

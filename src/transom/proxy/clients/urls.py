@@ -6,7 +6,16 @@ from functools import lru_cache
 
 import msgspec
 
-from transom.proxy.clients.addresses import Address, format_address, parse_ipv6, parse_loose, parse_quad, without_mapping
+from transom.proxy.clients.addresses import (
+    Address,
+    format_address,
+    parse_decimal,
+    parse_ipv6,
+    parse_loose,
+    parse_quad,
+    without_mapping,
+    without_zone,
+)
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#\\]*)")
@@ -39,7 +48,7 @@ def parse_url(text: str) -> Url:
     """Read an absolute http or https URL. Raises `ValueError` that says what is wrong with it."""
     match = _URL.match(text)
     if match is None:
-        raise ValueError(f"{text!r} is no URL; write http://HOST/ or https://HOST/")
+        raise ValueError(f"{text!r} is not a valid URL; use http://HOST/ or https://HOST/")
     scheme = match[1].lower()
     if scheme not in DEFAULT_PORTS:
         raise ValueError(f"{text!r}: scheme {scheme!r} is neither http nor https")
@@ -49,8 +58,8 @@ def parse_url(text: str) -> Url:
         raise ValueError(f"{text!r} has no valid host; an IPv6 address goes into brackets")
     host, port_text = parts[1], parts[2]
     if host.startswith("["):
-        if parse_ipv6(host[1:-1]) is None:
-            raise ValueError(f"{text!r}: {host!r} is no IPv6 address")
+        if parse_ipv6(without_zone(host[1:-1])) is None:
+            raise ValueError(f"{text!r}: {host!r} is not a valid IPv6 address")
     elif _FORBIDDEN.search(host):
         raise ValueError(f"{text!r}: host {host!r} holds a character that no host has")
     port = int(port_text) if port_text and len(port_text) < 9 else None if not port_text else 1 << 16
@@ -66,8 +75,9 @@ class Ipv4Hosts(enum.Enum):
     CANONICAL = "written as four decimal numbers"
     WHATWG = "written as four decimal numbers; a name that ends in a number is refused"
     CANONICAL_UNDOTTED = "written as four decimal numbers, unless a dot follows"
-    CHECKED = "left as written; four numbers that are no address are refused"
+    CHECKED = "left as written; four numbers that are not an address are refused"
     SEEN = "left as written, but known to be an address"
+    SEEN_DECIMAL = "left as written, but known to be an address where they are decimal"
 
 
 class Ipv6Hosts(enum.Enum):
@@ -79,12 +89,12 @@ class Ipv6Hosts(enum.Enum):
 
 
 class Idn(enum.Enum):
-    """What a URL parser does with a name that is not ASCII."""
+    """How a URL parser handles a name that is not ASCII."""
 
     TEXT = "left as written"
-    ASCII = "turned into xn--…"
-    UNICODE = "kept, and every xn--… label turned into Unicode"
-    UNICODE_IF_FIRST = "kept; turned into Unicode when the first label is xn--…"
+    ASCII = "converted to xn--…"
+    UNICODE = "kept, and every xn--… label converted to Unicode"
+    UNICODE_IF_FIRST = "kept; converted to Unicode if the first label is xn--…"
     FAILS = "refused"
 
 
@@ -111,6 +121,8 @@ class HostReading(msgspec.Struct, frozen=True, cache_hash=True):
     """`user:password@` stays before the host."""
     unmapped: bool = False
     """IPv4-mapped IPv6 addresses become IPv4 addresses."""
+    zones: bool = False
+    """The zone of an IPv6 address stays behind it."""
 
 
 class UrlSubject(msgspec.Struct, frozen=True):
@@ -140,14 +152,18 @@ def read_host(url: Url, reading: HostReading) -> UrlSubject:
     if url.host.startswith("["):
         if "%" in text and reading.ipv6 is Ipv6Hosts.HEX:
             raise UnreadableHostError(f"it refuses the zone in {url.host}")
-        address = parse_ipv6(text)
+        address = parse_ipv6(without_zone(text))
         if reading.unmapped and address is not None:
             address = without_mapping(address)
+        if reading.zones:
+            text = text.replace("%25", "%")
         if address is not None and address[0] == 4:
             text = format_address(address)
         else:
             if address is not None and reading.ipv6 is not Ipv6Hosts.TEXT:
+                zone = text.partition("%")[2]
                 text = format_address(address, dotted_mapping=reading.ipv6 is Ipv6Hosts.COMPRESSED)
+                text = f"{text}%{zone}" if zone and reading.zones else text
             text = f"[{text}]" if reading.brackets else text
     else:
         text = to_idn(text, reading.idn)
@@ -159,11 +175,13 @@ def read_host(url: Url, reading: HostReading) -> UrlSubject:
             if address is not None:
                 text = format_address(address)
             elif reading.ipv4 is Ipv4Hosts.WHATWG and _ENDS_IN_NUMBER.search(text):
-                raise UnreadableHostError(f"it refuses {text}, which ends in a number and is no IPv4 address")
+                raise UnreadableHostError(f"it refuses {text}, which ends in a number and is not a valid IPv4 address")
         elif address is None and reading.ipv4 is Ipv4Hosts.CHECKED and re.fullmatch(r"[0-9]+(\.[0-9]+){3}", text):
-            raise UnreadableHostError(f"it refuses {text}, which is no IPv4 address")
+            raise UnreadableHostError(f"it refuses {text}, which is not a valid IPv4 address")
         elif address is None and reading.ipv4 is Ipv4Hosts.SEEN:
             address = parse_loose(text)
+        elif address is None and reading.ipv4 is Ipv4Hosts.SEEN_DECIMAL:
+            address = parse_decimal(text)
     if reading.lower_ipv6 if url.host.startswith("[") else reading.lower:
         text = text.lower()
     if reading.userinfo and url.userinfo:
@@ -204,4 +222,4 @@ def to_idn(text: str, idn: Idn) -> str:
     try:
         return ".".join(convert(label) for label in lowered.split("."))
     except UnicodeError as error:
-        raise UnreadableHostError(f"{text!r} is no internationalized name: {error}") from error
+        raise UnreadableHostError(f"{text!r} is not a valid internationalized name: {error}") from error

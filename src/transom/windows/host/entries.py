@@ -7,9 +7,9 @@ from typing import Final, NoReturn, TypeVar
 
 import msgspec
 
-from transom.windows.registry import Key, Registry
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.values import Value, ValueType, sz
+from transom.windows.registry.registry import Key, Registry
+from transom.windows.registry.values import Value, ValueType, build_sz
 
 _DIGITS = 10
 """Of a number in JSON."""
@@ -21,7 +21,7 @@ class LedgerError(Exception):
 
 
 class FormerValue(msgspec.Struct, frozen=True):
-    """A registry value as it was: enough to put it back exactly."""
+    """A registry value before Transom changed it, with all that is needed to restore it exactly."""
 
     name: str
     type: int
@@ -36,12 +36,12 @@ class FormerValue(msgspec.Struct, frozen=True):
         return f"Held({self.name!r}, type {self.type})"
 
     @classmethod
-    def of(cls, name: str, value: Value) -> "FormerValue":
-        """The value `name` as it is now."""
+    def from_value(cls, name: str, value: Value) -> "FormerValue":
+        """Return the current value of `name` as a FormerValue."""
         return cls(name, value.type, value.data.hex())
 
-    def value(self) -> Value:
-        """The value to put back."""
+    def to_value(self) -> Value:
+        """Return the registry value to restore."""
         return Value(self.type, bytes.fromhex(self.data))
 
 
@@ -51,51 +51,51 @@ def digest(salt: bytes, name: str, value: str) -> str:
     return hmac.digest(salt, message, "sha256").hex()[:32]
 
 
-def line(path: str, name: str, entry: object) -> SetValue:
-    """The entry, which is a struct, as the value `name` of a key of the ledger."""
+def build_ledger_value(path: str, name: str, entry: object) -> SetValue:
+    """Build the edit that writes a struct as the value `name` of a ledger key."""
     # msgspec writes UTF-8 and refuses lone surrogates, which a registry value may hold
-    return SetValue(path, name, sz(_WRITER.encode(msgspec.to_builtins(entry))))
+    return SetValue(path, name, build_sz(_WRITER.encode(msgspec.to_builtins(entry))))
 
 
-def entry(key: Key, name: str, type_: type[_T]) -> _T:
-    """The entry that a key has under a name. Raises LedgerError where it is none."""
+def read_entry(key: Key, name: str, type_: type[_T]) -> _T:
+    """Read the entry stored under a name of a key. Raises LedgerError if it is not a valid entry."""
     try:
-        return _decoded(key.get(name), type_)
+        return _decode_entry(key.get(name), type_)
     except ValueError:
         # the entry may hold what somebody's variable was: nothing of it is quoted
         raise LedgerError(rf"{key.path}\{name or '(default)'}: not as Transom writes it") from None
 
 
-def entries(registry: Registry, path: str, type_: type[_T]) -> dict[str, _T]:
-    """The entries of a key by their names, without that of its default value. Raises LedgerError."""
-    key = registry.key(path)
-    return {name: entry(key, name, type_) for name in names(key) if name} if key else {}
+def read_entries(registry: Registry, path: str, type_: type[_T]) -> dict[str, _T]:
+    """Read the entries of a key by name, except the default value. Raises LedgerError."""
+    key = registry.find_key(path)
+    return {name: read_entry(key, name, type_) for name in iter_value_names(key) if name} if key else {}
 
 
-def names(key: Key | None) -> Iterator[str]:
-    """The names of a key's values, as they are spelled."""
+def iter_value_names(key: Key | None) -> Iterator[str]:
+    """Yield the names of a key's values, in the host's spelling."""
     yield from (named.name for named in (key.values or {}).values()) if key else ()
 
 
-def _decoded(value: Value | None, type_: type[_T]) -> _T:
+def _decode_entry(value: Value | None, type_: type[_T]) -> _T:
     if value is None or value.type != ValueType.SZ:
         raise ValueError("not a REG_SZ")
     try:
-        return msgspec.convert(_READER.decode(value.text()), type_)
+        return msgspec.convert(_READER.decode(value.decode_text()), type_)
     except (RecursionError, msgspec.ValidationError) as error:
         raise ValueError("not an entry") from error
 
 
-def _integer(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     if len(digits) > _DIGITS:
         raise ValueError("a number that Transom does not write")
     return int(digits)
 
 
-def _refused(_: str) -> NoReturn:
+def _refuse_constant(_: str) -> NoReturn:
     raise ValueError("a number that Transom does not write")
 
 
 # json.dumps and json.loads make one anew with each call
 _WRITER: Final = json.JSONEncoder(separators=(",", ":"))
-_READER: Final = json.JSONDecoder(parse_int=_integer, parse_float=_refused, parse_constant=_refused)
+_READER: Final = json.JSONDecoder(parse_int=_parse_integer, parse_float=_refuse_constant, parse_constant=_refuse_constant)

@@ -1,10 +1,10 @@
-"""What is to be read from a host: the questions of a gather, asked with as few processes as the answer needs."""
+"""The queries of a gather on a host, answered with as few processes as possible."""
 
 from collections.abc import Iterable
 
 import msgspec
 
-from transom.windows.registry.names import each_once
+from transom.windows.registry.names import remove_duplicates
 
 SYSTEM = r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet"
 SERVICES = SYSTEM + r"\Services"
@@ -12,8 +12,8 @@ ENVIRONMENT = SYSTEM + r"\Control\Session Manager\Environment"
 BOOT = SYSTEM + r"\Control\Session Manager\Memory Management\PrefetchParameters"
 """Where Windows counts boots, in BootId. Known from forensic literature; no page of Microsoft promises it."""
 BOOT_MARK = r"HKEY_LOCAL_MACHINE\HARDWARE\DESCRIPTION\System"
-"""Where a value of ours, TransomBoot, is gone after a boot: Windows makes what is below HARDWARE anew each time, and keeps it
-in memory alone (Microsoft Learn, "Registry Hives"). It is there where BootId is not."""
+"""The key of Transom's value TransomBoot, which a reboot deletes: Windows creates HARDWARE at each start, and keeps it
+in memory alone (Microsoft Learn, "Registry Hives"). It exists even if BootId does not."""
 STORES = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\SystemCertificates"
 LEDGER = r"HKEY_LOCAL_MACHINE\SOFTWARE\Transom"
 RESTARTS = LEDGER + r"\Restarts"
@@ -35,38 +35,38 @@ class Queries(msgspec.Struct, frozen=True):
     stores: tuple[str, ...] = ()
     """Full paths of keys (`…\\ROOT\\Certificates`) whose subkeys are listed by name, their content not read."""
     keys: tuple[str, ...] = ()
-    """Full paths of further keys that are exported with all below them; one that is missing is no error."""
+    """Full paths of further keys that are exported with all below them; a missing one is not an error."""
     walk: bool = False
     """Whether stores that lie below one key are read by one process, which walks all that is below it (`walks`)."""
     dependants: bool = False
     """Whether the DependOnService of every service is read (ObservedState.dependencies); a change makes it no other."""
 
     @classmethod
-    def of(cls, asked: Iterable["Queries"]) -> "Queries":
-        """All that several ask, each thing once; their `walk` does not count."""
-        every = tuple(asked)
+    def merge(cls, queries: Iterable["Queries"]) -> "Queries":
+        """Merge several queries and remove duplicates; their `walk` is ignored."""
+        every = tuple(queries)
         return cls(
-            services=each_once(name for one in every for name in one.services),
-            environment=any(one.environment for one in every),
-            boot=any(one.boot for one in every),
-            stores=each_once(path for one in every for path in one.stores),
-            keys=each_once(path for one in every for path in one.keys),
-            dependants=any(one.dependants for one in every),
+            services=remove_duplicates(name for item in every for name in item.services),
+            environment=any(item.environment for item in every),
+            boot=any(item.boot for item in every),
+            stores=remove_duplicates(path for item in every for path in item.stores),
+            keys=remove_duplicates(path for item in every for path in item.keys),
+            dependants=any(item.dependants for item in every),
         )
 
     @property
     def walks(self) -> dict[str, tuple[str, ...]]:
         """The keys that are walked, each with those of `stores` that are read so. Certificates alone are found so."""
-        found: dict[str, tuple[str, ...]] = {}
+        result: dict[str, tuple[str, ...]] = {}
         for store in self.stores if self.walk else ():
             place, _, name = store.removesuffix(_CERTIFICATES).rpartition("\\")
             if store.endswith(_CERTIFICATES) and name and " " not in name:
-                found[place] = (*found.get(place, ()), store)
-        return {place: stores for place, stores in found.items() if len(stores) > 1}
+                result[place] = (*result.get(place, ()), store)
+        return {place: stores for place, stores in result.items() if len(stores) > 1}
 
     @property
     def processes(self) -> int:
-        """How many a gather starts beside those for services."""
+        """The number of processes of a gather in addition to those for services."""
         walks = self.walks
         listed = len(self.stores) - sum(map(len, walks.values())) + len(walks)
         return 1 + self.environment + self.boot + self.dependants + listed + len(self.keys)

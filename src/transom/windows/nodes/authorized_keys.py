@@ -1,8 +1,8 @@
 """The lines of `administrators_authorized_keys` when a key is replaced by another: those of others are never touched.
 
 A line is options, type, base64 and comment (sshd(8), "AUTHORIZED_KEYS FILE FORMAT"). A key is known by its type and base64,
-whatever stands around it; options and comment go over to the new one. Line ends are kept as they are. Keys are given as type
-and base64 with one blank between.
+in any position; the new one gets its options and comment. Line ends are unchanged. Keys are given as type
+and base64, separated by one space.
 """
 
 from collections.abc import Collection, Iterator
@@ -11,22 +11,22 @@ from typing import Final
 _BLANKS: Final = b" \t\r\n"
 
 
-def holds(content: bytes, key: str) -> bool:
-    """Whether a line of the file is this key's."""
-    return any(_place(line, key) is not None for line in content.splitlines())
+def has_key(content: bytes, key: str) -> bool:
+    """Return True if a line of the file has this key."""
+    return any(_find_key(line, key) is not None for line in content.splitlines())
 
 
-def beside(content: bytes, former: Collection[str], new: str) -> bytes | None:
-    """The file with the new key right behind the first of the former ones; None where none of those is in it.
+def insert_key_after(content: bytes, former: Collection[str], new: str) -> bytes | None:
+    """Insert the new key after the first former key in the file; return None if it has no former key.
 
-    A file that has the new key stays as it is.
+    A file that already has the new key is returned unchanged.
     """
-    if holds(content, new):
+    if has_key(content, new):
         return content
     lines = content.splitlines(keepends=True)
     for number, line in enumerate(lines):
         for key in former:
-            if (place := _place(line, key)) is not None:
+            if (place := _find_key(line, key)) is not None:
                 ended = line if line.endswith((b"\n", b"\r")) else line + b"\r\n"
                 added = line[: place[0]] + new.encode("ascii") + line[place[1] :]
                 return b"".join((*lines[:number], ended, added, *lines[number + 1 :]))
@@ -34,23 +34,23 @@ def beside(content: bytes, former: Collection[str], new: str) -> bytes | None:
 
 
 def without(content: bytes, keys: Collection[str]) -> bytes:
-    """The file without the lines of these keys."""
+    """Return the file without the lines of these keys."""
     lines = content.splitlines(keepends=True)
-    return b"".join(line for line in lines if all(_place(line, key) is None for key in keys))
+    return b"".join(line for line in lines if all(_find_key(line, key) is None for key in keys))
 
 
-def _place(line: bytes, key: str) -> tuple[int, int] | None:
-    """Where a key stands in a line; None where the line is another's, or a comment."""
+def _find_key(line: bytes, key: str) -> tuple[int, int] | None:
+    """Return the start and end of a key in a line; None for a comment or a line with another key."""
     type_, base64 = key.encode("ascii").split(b" ")
-    for at in _words(line):
-        found = line[at:].split(None, 2)
-        if found[:2] == [type_, base64]:
+    for at in _iter_word_starts(line):
+        words = line[at:].split(None, 2)
+        if words[:2] == [type_, base64]:
             return at, line.index(base64, at + len(type_)) + len(base64)
     return None
 
 
-def _words(line: bytes) -> Iterator[int]:
-    """Where the first word begins, and the one after it, since the first may be options."""
+def _iter_word_starts(line: bytes) -> Iterator[int]:
+    """Yield the positions of the first and second word, since the first may be options."""
     first = len(line) - len(line.lstrip(_BLANKS))
     if line[first : first + 1] in (b"", b"#"):
         return

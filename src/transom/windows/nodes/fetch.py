@@ -1,7 +1,7 @@
-"""A fetch by the host itself, which proves proxy and CAs together: what curl.exe is told, and what its answers mean.
+"""A fetch by the host itself, which proves proxy and CAs together: the options of curl.exe, and the meaning of its answers.
 
 curl.exe is part of Windows since Server 2019 (Microsoft: "Tar and Curl Come to Windows") and uses Schannel, so it trusts what
-the host trusts. What it is told stands in files that it reads with `-K`; the exit codes are those of libcurl-errors(3).
+the host trusts. It reads its options from files with `-K`; the exit codes are those of libcurl-errors(3).
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from transom.proxy import url
-from transom.proxy.clients import CLIENTS
+from transom.proxy.clients.client_table import CLIENTS
 from transom.proxy.clients.decision import decide
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
@@ -26,7 +26,7 @@ _RESOLVE_PROXY, _CONNECT, _HTTP, _TIMEOUT = 5, 7, 22, 28
 _TLS: Final = frozenset({35, 51, 58, 59, 60, 77, 80, 83, 90, 91})
 
 
-class Fetched(msgspec.Struct, frozen=True):
+class FetchAttempt(msgspec.Struct, frozen=True):
     """One try: which endpoint (its number), the exit code of curl, and the two HTTP statuses (0: there was none)."""
 
     endpoint: int
@@ -43,18 +43,18 @@ class FetchResult(msgspec.Struct, frozen=True):
     message: str
 
 
-def configurations(egress: Egress) -> tuple[Secret, ...]:
-    """The text of a file for `curl.exe -K`, one for each endpoint that is tried; none where the settings name none.
+def build_curl_configurations(egress: Egress) -> tuple[Secret, ...]:
+    """Build a `curl.exe -K` file for each endpoint to test; none if the settings name no endpoint.
 
-    What goes past the proxy says nothing of it: an endpoint whose scheme has none, or that NO_PROXY covers as Go reads it.
+    A file has no proxy if the endpoint bypasses it: its scheme has no proxy, or NO_PROXY covers it by Go's rules.
 
-    Schannel asks for revocation lists, which nobody promised to be within reach; Go and .NET do not ask for them.
+    Schannel requests revocation lists, which may be unreachable; Go and .NET do not request them.
     """
-    return tuple(Secret(_configuration(egress, endpoint)) for endpoint in _endpoints(egress))
+    return tuple(Secret(_render_configuration(egress, endpoint)) for endpoint in _list_endpoints(egress))
 
 
-def _endpoints(egress: Egress) -> tuple[str, ...]:
-    """Those that are tried, in order: the numbers of `Fetched` count them."""
+def _list_endpoints(egress: Egress) -> tuple[str, ...]:
+    """Return the endpoints in the order of attempts: the numbers of a `FetchAttempt` are indexes of it."""
     through = (
         endpoint
         for endpoint in egress.readiness_endpoints
@@ -63,8 +63,8 @@ def _endpoints(egress: Egress) -> tuple[str, ...]:
     return tuple(through)[:ENDPOINTS]
 
 
-def _configuration(egress: Egress, endpoint: str) -> str:
-    proxy = _proxy(egress, endpoint)
+def _render_configuration(egress: Egress, endpoint: str) -> str:
+    proxy = _select_proxy(egress, endpoint)
     options = {
         "url": endpoint,
         "proxy": proxy.reveal() if proxy else "",
@@ -73,65 +73,65 @@ def _configuration(egress: Egress, endpoint: str) -> str:
         "output": "NUL",
         "write-out": f"{MARK} %{{http_code}} %{{http_connect}}\n",
     }
-    lines = [f"{name} = {_quoted(value)}" for name, value in options.items()]
+    lines = [f"{name} = {_quote_curl_value(value)}" for name, value in options.items()]
     return "\r\n".join((*lines, "silent", "fail", "ssl-no-revoke", ""))
 
 
-def _quoted(text: str) -> str:
+def _quote_curl_value(text: str) -> str:
     """As curl's configuration files write it (curl(1), `--config`)."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-def _proxy(egress: Egress, endpoint: str) -> Secret | None:
+def _select_proxy(egress: Egress, endpoint: str) -> Secret | None:
     return egress.http_proxy if endpoint.lower().startswith("http:") else egress.https_proxy
 
 
-def judge(egress: Egress, fetched: Sequence[Fetched] | None) -> FetchResult:
-    """What the tries of a host say; None: it has no curl."""
+def build_fetch_result(egress: Egress, fetched: Sequence[FetchAttempt] | None) -> FetchResult:
+    """Build the result from a host's fetch attempts; None means that the host has no curl."""
     if not egress.readiness_endpoints:
         return FetchResult("Unknown", "NotProbed", "nothing was fetched from the host: spec.readinessEndpoints is not set")
-    endpoints = _endpoints(egress)
+    endpoints = _list_endpoints(egress)
     if not endpoints:
         return FetchResult("Unknown", "NotProbed", "nothing was fetched from the host: no endpoint is behind the proxy for it")
     if fetched is None:
         return FetchResult("Unknown", "NotProbed", "nothing was fetched from the host: it has no curl.exe")
     if not fetched:
         return FetchResult("Unknown", "NotProbed", "nothing was fetched from the host")
-    for one in fetched:
-        if one.code == 0:
-            return FetchResult("True", "Fetched", f"the host fetched {_way(egress, endpoints[one.endpoint])}")
-    return _failure(egress, endpoints[fetched[0].endpoint], fetched[0])
+    for item in fetched:
+        if item.code == 0:
+            return FetchResult("True", "Fetched", f"the host fetched {_describe_route(egress, endpoints[item.endpoint])}")
+    return _build_failure(egress, endpoints[fetched[0].endpoint], fetched[0])
 
 
-def fails(egress: Egress, fetched: Sequence[Fetched] | None) -> bool:
-    """Whether `judge` says that the host has no egress."""
-    if not fetched or any(one.code == 0 for one in fetched):
+def has_no_egress(egress: Egress, fetched: Sequence[FetchAttempt] | None) -> bool:
+    """Return True if the fetch attempts show that the host has no egress."""
+    if not fetched or any(item.code == 0 for item in fetched):
         return False
-    return judge(egress, fetched).works == "False"
+    return build_fetch_result(egress, fetched).works == "False"
 
 
-def _failure(egress: Egress, endpoint: str, one: Fetched) -> FetchResult:
-    if (one.connect or one.status) == 407:
+def _build_failure(egress: Egress, endpoint: str, attempt: FetchAttempt) -> FetchResult:
+    if (attempt.connect or attempt.status) == 407:
         reason, why = "ProxyAuthentication", "the proxy asks for other credentials (407)"
-    elif one.connect >= 400:
-        reason, why = "ProxyRefused", f"the proxy refuses the connection ({one.connect})"
-    elif one.code == _RESOLVE_PROXY:
+    elif attempt.connect >= 400:
+        reason, why = "ProxyRefused", f"the proxy refuses the connection ({attempt.connect})"
+    elif attempt.code == _RESOLVE_PROXY:
         reason, why = "ProxyNotResolved", "the host cannot resolve the proxy's name"
-    elif one.code == _CONNECT:
+    elif attempt.code == _CONNECT:
         reason, why = "ProxyUnreachable", "the host cannot connect to the proxy"
-    elif one.code in _TLS:
+    elif attempt.code in _TLS:
         reason, why = "TLSFailed", "TLS fails, or the certificate is not trusted: is the proxy's CA in trustedCA?"
-    elif one.code == _TIMEOUT:
+    elif attempt.code == _TIMEOUT:
         reason, why = "TimedOut", f"there was no answer within {SECONDS} s"
-    elif one.code == _HTTP:
-        reason, why = "EndpointRefused", f"the answer was {one.status}"
+    elif attempt.code == _HTTP:
+        reason, why = "EndpointRefused", f"the answer was {attempt.status}"
     else:
-        reason, why = "FetchFailed", f"curl.exe ended with {one.code}"
-    return FetchResult("False", reason, f"{_way(egress, endpoint)}: {why}")
+        reason, why = "FetchFailed", f"curl.exe ended with {attempt.code}"
+    return FetchResult("False", reason, f"{_describe_route(egress, endpoint)}: {why}")
 
 
-def _way(egress: Egress, endpoint: str) -> str:
-    """An endpoint and the proxy before it, for people."""
-    proxy = _proxy(egress, endpoint)
+def _describe_route(egress: Egress, endpoint: str) -> str:
+    """Describe an endpoint and the proxy in front of it, for people."""
+    proxy = _select_proxy(egress, endpoint)
     through = f" through {url.parse(proxy.reveal()).redacted}" if proxy else ""
     return f"{url.parse(endpoint).redacted}{through}"

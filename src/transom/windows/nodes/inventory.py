@@ -1,7 +1,7 @@
 """The instances that a cluster's objects ask for: lines of a ConfigMap, Machine API machines, Cluster API machines.
 
-Each becomes an `InventoryEntry`: the WindowsInstance that Transom makes of it and owns. What cannot become one is a `Rejected`,
-with the reason, and costs itself alone.
+Each becomes an `InventoryEntry`: the WindowsInstance that Transom makes of it and owns. Others are a `RejectedEntry` with
+the reason, and affect no other entry.
 """
 
 import hashlib
@@ -12,8 +12,21 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from transom.shown import NAME
-from transom.windows.nodes import address, host_key_fault, is_address
+from transom.common.escaping import NAME
+from transom.windows.nodes.host_addresses import (
+    NO_NETWORKS,
+    HostNetworks,
+    find_unusable_reason,
+    list_unusable_addresses,
+    select_address,
+)
+from transom.windows.nodes.windows_instance import (
+    MAX_ADDRESSES,
+    find_address_fault,
+    find_host_key_fault,
+    is_address,
+    parse_ip_address,
+)
 
 CONFIG_MAP: Final = "windows-instances"
 OF_PEER: Final = "openshift-windows-machine-config-operator"
@@ -24,7 +37,7 @@ SSH: Final = "transom.dev/ssh"
 SSH_USER: Final = "transom.dev/ssh-user"
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9.-]+")
 _LITERAL: Final = ".ipv6-literal.net"
-_FIELDS: Final = ("username", "hostKey", "nodeName", "nodeIP")
+_FIELDS: Final = ("username", "hostKey", "nodeName", "nodeIP", "addresses")
 """Of `spec`, as the lines of an entry name them."""
 _PHASES: Final = ("Provisioned", "Running")
 
@@ -45,8 +58,8 @@ class InventoryEntry(msgspec.Struct, frozen=True):
     host_name: str | None = None
 
 
-class Rejected(msgspec.Struct, frozen=True):
-    """What no instance is made of: where it stands and why. `waiting` says that it may become one by itself."""
+class RejectedEntry(msgspec.Struct, frozen=True):
+    """A source that yields no instance: its location and the reason. `waiting`: it may become valid automatically."""
 
     source: Source
     origin: str
@@ -54,63 +67,83 @@ class Rejected(msgspec.Struct, frozen=True):
     waiting: bool = False
 
 
-def from_config_map(data: Mapping[str, str]) -> Iterator[InventoryEntry | Rejected]:
-    """Of each entry `<address>: username=<user>`, with further lines `hostKey=…`, `nodeName=…`, `nodeIP=…`."""
+def from_config_map(data: Mapping[str, str]) -> Iterator[InventoryEntry | RejectedEntry]:
+    """Parse each entry `<address>: username=<user>`, with further lines `hostKey=…`, `nodeName=…`, `nodeIP=…`."""
     seen: dict[str, str] = {}
     for key, value in sorted(data.items()):
-        made = _line(key.strip(), value)
+        made = _parse_entry(key.strip(), value)
         if isinstance(made, InventoryEntry):
             if made.name in seen:
-                made = Rejected("ConfigMap", key, f"{seen[made.name]} is the same address")
+                made = RejectedEntry("ConfigMap", key, f"{seen[made.name]} is the same address")
             else:
                 seen[made.name] = key
         yield made
 
 
-def _line(key: str, value: str) -> InventoryEntry | Rejected:
-    def rejected(reason: str) -> Rejected:
-        return Rejected("ConfigMap", _shown(key), reason)
+def _parse_entry(key: str, value: str) -> InventoryEntry | RejectedEntry:
+    def reject(reason: str) -> RejectedEntry:
+        return RejectedEntry("ConfigMap", _format_printable(key), reason)
 
     if not is_address(key):
-        return rejected("the key must be a DNS name or an IP address")
-    given: dict[str, str] = {}
+        return reject("the key must be a DNS name or an IP address")
+    place = _parse_address_key(key)
+    if (unusable := find_unusable_reason(place, is_loopback_usable=True)) is not None:
+        return reject(f"{place} {unusable}: write an address of the host in your network")
+    fields: dict[str, str] = {}
     for number, line in enumerate(value.strip().splitlines(), 1):
         name, sign, text = (part.strip() for part in line.partition("="))
         if not name and not sign:
             continue
         if name not in _FIELDS or not sign:
-            return rejected(f"line {number} must be username=<user>, hostKey=…, nodeName=… or nodeIP=…")
-        if name in given:
-            return rejected(f"line {number} gives {name} again")
-        if (fault := _fault(name, text)) is not None:
-            return rejected(f"line {number}: {fault}")
-        given[name] = text
-    if "username" not in given:
-        return rejected("the value must be username=<user>")
-    place = _address(key)
-    return InventoryEntry(_name(place), "ConfigMap", key, "", {"address": place, **given, "lifecycle": "Node"})
+            return reject(f"line {number} must be username=<user>, hostKey=…, nodeName=…, nodeIP=… or addresses=…")
+        if name in fields:
+            return reject(f"line {number} gives {name} again")
+        if (fault := _find_fault(name, text)) is not None:
+            return reject(f"line {number}: {fault}")
+        fields[name] = text
+    if "username" not in fields:
+        return reject("the value must be username=<user>")
+    spec: dict[str, Any] = {"address": place, **fields, "lifecycle": "Node"}
+    if "addresses" in fields:
+        spec["addresses"] = _split_addresses(fields["addresses"])
+    return InventoryEntry(_format_instance_name(place), "ConfigMap", key, "", spec)
 
 
-def _fault(name: str, text: str) -> str | None:
-    """What is wrong with a line of an entry; None where nothing is. It must be a value that the definition takes, too."""
+def _find_fault(name: str, text: str) -> str | None:
+    """Return the error in a line of an entry, or None. The value must also be valid for the CRD."""
     match name:
         case "hostKey":
-            return (fault := host_key_fault(text)) and f"hostKey: {fault}"
+            return (fault := find_host_key_fault(text)) and f"hostKey: {fault}"
         case "nodeName" if len(text) > 253 or not NAME.match(text):
             return "nodeName must be a DNS-1123 name: lower-case letters, digits, `-` and `.`"
-        case "nodeIP" if "%" in text or address(text) is None:
+        case "nodeIP" if "%" in text or parse_ip_address(text) is None:
             return "nodeIP must be an IP address, without a prefix length and a port"
+        case "addresses":
+            return _find_addresses_fault(_split_addresses(text))
         case "username" if not text or not text.isprintable():
             return "username must name the account to log in with, for example username=Administrator"
         case _:
             return None
 
 
-def _address(key: str) -> str:
-    """The address that a key stands for.
+def _split_addresses(text: str) -> list[str]:
+    return [part for part in re.split(r"[,\s]+", text) if part]
 
-    The API server takes no `:` in a ConfigMap's keys. So an IPv6 address is written as in a UNC path of Windows, which takes
-    none either (literal names of IPv6): `fd00--7.ipv6-literal.net`.
+
+def _find_addresses_fault(addresses: list[str]) -> str | None:
+    if not 1 <= len(addresses) <= MAX_ADDRESSES:
+        return f"addresses must be 1 to {MAX_ADDRESSES} DNS names and IP addresses with commas between them"
+    if len(set(addresses)) != len(addresses):
+        return "addresses contains an address twice"
+    faults = ((text, find_address_fault(text)) for text in addresses)
+    return next((f"addresses: {_format_printable(text)} {fault}" for text, fault in faults if fault is not None), None)
+
+
+def _parse_address_key(key: str) -> str:
+    """Return the address of a ConfigMap key.
+
+    The API server rejects `:` in a ConfigMap's keys. An IPv6 address is therefore written as in a UNC path of Windows,
+    which rejects `:` as well (literal names of IPv6): `fd00--7.ipv6-literal.net`.
     """
     text = key.rstrip(".").lower()
     if text.endswith(_LITERAL):
@@ -122,34 +155,34 @@ def _address(key: str) -> str:
     return text
 
 
-def from_machine(machine: Mapping[str, Any]) -> InventoryEntry | Rejected | None:
-    """Of a Machine (machine.openshift.io/v1beta1); None where it is none of Windows, or is to be ignored."""
-    meta = _mapping(machine.get("metadata"))
-    labels, annotations = _mapping(meta.get("labels")), _mapping(meta.get("annotations"))
-    if labels.get(OS_ID) != "Windows" or ignored(labels, annotations):
+def from_machine(machine: Mapping[str, Any], networks: HostNetworks = NO_NETWORKS) -> InventoryEntry | RejectedEntry | None:
+    """Build an entry from a machine.openshift.io/v1beta1 Machine; None if it is not Windows or is ignored."""
+    meta = _as_mapping(machine.get("metadata"))
+    labels, annotations = _as_mapping(meta.get("labels")), _as_mapping(meta.get("annotations"))
+    if labels.get(OS_ID) != "Windows" or is_ignored(labels, annotations):
         return None
     name, origin = str(meta.get("name", "")), f"{meta.get('namespace', '')}/{meta.get('name', '')}"
-    status = _mapping(machine.get("status"))
+    status = _as_mapping(machine.get("status"))
     phase = status.get("phase")
     if phase not in _PHASES:
-        return Rejected("Machine", origin, f"its phase is {phase or 'not known'}: it is not provisioned yet", waiting=True)
-    addresses = _addresses(status)
-    reached = _reachable(addresses)
+        return RejectedEntry("Machine", origin, f"its phase is {phase or 'not known'}: it is not provisioned yet", waiting=True)
+    addresses = _read_addresses(status)
+    reached = select_address(status, networks)
     if reached is None:
-        return Rejected("Machine", origin, "it has no address yet", waiting=True)
-    platform = _platform(machine)
-    node_name, host_name = _machine_node_name(platform, name, addresses)
+        return RejectedEntry("Machine", origin, _without_address(status), waiting=True)
+    platform = _detect_platform(machine)
+    node_name, host_name = _resolve_machine_node_name(platform, name, addresses)
     spec = {
         "address": reached,
         "username": "capi" if platform == "Azure" else "Administrator",
         "nodeName": node_name,
         "lifecycle": "Node",
     }
-    return InventoryEntry(_name(name), "Machine", origin, str(meta.get("uid", "")), spec, host_name)
+    return InventoryEntry(_format_instance_name(name), "Machine", origin, str(meta.get("uid", "")), spec, host_name)
 
 
-def _machine_node_name(platform: str, name: str, addresses: Mapping[str, str]) -> tuple[str, str | None]:
-    """The Node's name, and the name that the host must be given for it."""
+def _resolve_machine_node_name(platform: str, name: str, addresses: Mapping[str, str]) -> tuple[str, str | None]:
+    """Return the Node's name, and the name that the host must get for it, or None."""
     if platform == "AWS" and "InternalDNS" in addresses:
         return addresses["InternalDNS"].lower(), None
     if platform == "Azure":
@@ -158,10 +191,10 @@ def _machine_node_name(platform: str, name: str, addresses: Mapping[str, str]) -
     return name.lower(), name.lower()
 
 
-def _platform(machine: Mapping[str, Any]) -> str:
+def _detect_platform(machine: Mapping[str, Any]) -> str:
     """By what the provider's part of the spec is, or the ID that the provider gave."""
-    spec = _mapping(machine.get("spec"))
-    provider = _mapping(_mapping(spec.get("providerSpec")).get("value"))
+    spec = _as_mapping(machine.get("spec"))
+    provider = _as_mapping(_as_mapping(spec.get("providerSpec")).get("value"))
     kind, identity = str(provider.get("kind", "")), str(spec.get("providerID") or "")
     for platform in ("AWS", "Azure"):
         if kind.startswith(platform) or identity.startswith(f"{platform.lower()}:"):
@@ -169,63 +202,69 @@ def _platform(machine: Mapping[str, Any]) -> str:
     return ""
 
 
-def from_cluster_machine(machine: Mapping[str, Any]) -> InventoryEntry | Rejected | None:
-    """Of a Machine (cluster.x-k8s.io); None where nobody opened it to SSH, or it has no Windows Node."""
-    meta = _mapping(machine.get("metadata"))
-    labels, annotations = _mapping(meta.get("labels")), _mapping(meta.get("annotations"))
-    if labels.get(SSH) != "true" or ignored(labels, annotations):
+def from_cluster_machine(
+    machine: Mapping[str, Any], networks: HostNetworks = NO_NETWORKS
+) -> InventoryEntry | RejectedEntry | None:
+    """Build an entry from a cluster.x-k8s.io Machine; None if SSH is not enabled or it has no Windows Node."""
+    meta = _as_mapping(machine.get("metadata"))
+    labels, annotations = _as_mapping(meta.get("labels")), _as_mapping(meta.get("annotations"))
+    if labels.get(SSH) != "true" or is_ignored(labels, annotations):
         return None
     namespace, name = str(meta.get("namespace", "")), str(meta.get("name", ""))
-    status, origin = _mapping(machine.get("status")), f"{namespace}/{name}"
-    system = str(_mapping(status.get("nodeInfo")).get("operatingSystem", ""))
-    node = _mapping(status.get("nodeRef")).get("name")
+    status, origin = _as_mapping(machine.get("status")), f"{namespace}/{name}"
+    system = str(_as_mapping(status.get("nodeInfo")).get("operatingSystem", ""))
+    node = _as_mapping(status.get("nodeRef")).get("name")
     if not node or not system:
-        return Rejected("ClusterMachine", origin, "it has no Node yet", waiting=True)
+        return RejectedEntry("ClusterMachine", origin, "it has no Node yet", waiting=True)
     if system.lower() != "windows":
         return None
-    reached = _reachable(_addresses(status))
+    reached = select_address(status, networks)
     if reached is None:
-        return Rejected("ClusterMachine", origin, "it has no address yet", waiting=True)
+        return RejectedEntry("ClusterMachine", origin, _without_address(status), waiting=True)
     spec = {
         "address": reached,
         "username": str(annotations.get(SSH_USER) or "Administrator"),
         "nodeName": str(node),
         "lifecycle": "Egress",
-        "clusterRef": {"namespace": namespace, "name": str(_mapping(machine.get("spec")).get("clusterName", ""))},
+        "clusterRef": {"namespace": namespace, "name": str(_as_mapping(machine.get("spec")).get("clusterName", ""))},
     }
-    return InventoryEntry(_name(f"{name}.{namespace}"), "ClusterMachine", origin, str(meta.get("uid", "")), spec)
+    return InventoryEntry(
+        _format_instance_name(f"{name}.{namespace}"), "ClusterMachine", origin, str(meta.get("uid", "")), spec
+    )
 
 
-def vanishing(owned: int, gone: int) -> bool:
-    """Whether so many of our instances have gone at once that a person has to confirm it."""
-    return gone > max(1, owned * 0.2)
+def should_confirm_removal(owned: int, missing: int) -> bool:
+    """Return True if so many owned instances disappeared at once that a person has to confirm their removal."""
+    return missing > max(1, owned * 0.2)
 
 
-def _addresses(status: Mapping[str, Any]) -> dict[str, str]:
-    """The first of each type, IPv4 before IPv6."""
-    found: dict[str, str] = {}
-    listed = [one for one in status.get("addresses") or () if isinstance(one, Mapping)]
-    for one in sorted(listed, key=lambda one: ":" in str(one.get("address", ""))):
-        if one.get("address"):
-            found.setdefault(str(one.get("type")), str(one["address"]))
-    return found
+def _read_addresses(status: Mapping[str, Any]) -> dict[str, str]:
+    """Return the first address of each type, IPv4 before IPv6."""
+    result: dict[str, str] = {}
+    listed = [item for item in status.get("addresses") or () if isinstance(item, Mapping)]
+    for entry in sorted(listed, key=lambda item: ":" in str(item.get("address", ""))):
+        if entry.get("address"):
+            result.setdefault(str(entry.get("type")), str(entry["address"]))
+    return result
 
 
-def _reachable(addresses: Mapping[str, str]) -> str | None:
-    for type_ in ("InternalIP", "InternalDNS", "ExternalIP", "ExternalDNS", "Hostname"):
-        if type_ in addresses and is_address(addresses[type_]):
-            return addresses[type_]
-    return None
+def _without_address(status: Mapping[str, Any]) -> str:
+    unusable = list_unusable_addresses(status)
+    return (
+        f"it has no usable address yet: Transom cannot connect to {', '.join(unusable)}"
+        if unusable
+        else "it has no address yet"
+    )
 
 
-def machine_addresses(machine: Mapping[str, Any]) -> Iterable[str]:
+def list_machine_addresses(machine: Mapping[str, Any]) -> Iterable[str]:
     """All that a Machine says it can be reached by."""
-    listed = _mapping(machine.get("status")).get("addresses") or ()
-    return [str(one["address"]) for one in listed if isinstance(one, Mapping) and one.get("address")]
+    listed = _as_mapping(machine.get("status")).get("addresses") or ()
+    return [str(item["address"]) for item in listed if isinstance(item, Mapping) and item.get("address")]
 
 
-def _name(text: str) -> str:
-    """The name of an instance for an address or a machine: the text itself where it can be one."""
+def _format_instance_name(text: str) -> str:
+    """Return the instance name for an address or a machine: the input itself if it is a valid name."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -239,14 +278,14 @@ def _name(text: str) -> str:
     )
 
 
-def ignored(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> bool:
-    """Whether a Machine is to be left alone."""
+def is_ignored(labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> bool:
+    """Return True if Transom must ignore a Machine."""
     return "true" in (labels.get(IGNORE), annotations.get(IGNORE))
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _shown(text: str) -> str:
+def _format_printable(text: str) -> str:
     return text if text.isprintable() and len(text) <= 253 else "(not printable)"

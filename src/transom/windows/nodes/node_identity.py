@@ -17,7 +17,7 @@ Refusal = Literal["", "NodeNameTaken", "NodeNameChanged", "NodeNameInvalid", "No
 LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """One DNS label (RFC 1123): what a computer's name is (Microsoft, "Naming conventions in Active Directory": no dots)."""
 _WINDOWS: Final = "windows"
-_CLEAR: Final = "clear status.nodeName of the WindowsInstance to have it decided again"
+_CLEAR: Final = "`transom forget HOST --node` has it decided again"
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """An instance whose Node is asked for.
+    """An instance of which the Node is requested.
 
     `named` is `spec.nodeName`; `machine` and `machine_uid` are of the `nodeRef` of its Machine. `said` is the name that the
     host gave itself in this pass, empty where it is not known. `addresses` are the one that SSH reached and `spec.nodeIP`.
@@ -76,11 +76,11 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class ClusterView(msgspec.Struct, frozen=True):
-    """What the cluster has that concerns the instance.
+    """The parts of the cluster that concern the instance.
 
-    `nodes` are Nodes by the names in question, `near` those that hold one of its addresses. `holders` are the other instances
-    that have a name, `owners` the other instances by the UID of the Node that each has recorded. `foreign` are names that are
-    somebody's without a Node that is there now (the API server, a Machine, a Node that has gone), each with whose it is.
+    `nodes` are Nodes by the names in question, `near` those that have one of its addresses. `holders` are the other
+    instances that have a name, `owners` the other instances by the UID of the Node that each has recorded. `foreign` are
+    names in use without an existing Node (by the API server, a Machine, or a deleted Node), each with its owner.
     """
 
     nodes: Mapping[str, SeenNode] = {}
@@ -91,7 +91,7 @@ class ClusterView(msgspec.Struct, frozen=True):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What was decided: the Node's name, known before the Node is there, and its UID where it is there and is the instance's.
+    """The decision: the Node's name, known before the Node exists, and its UID if it exists and is the instance's.
 
     With `refusal` neither is given, and `message` says why.
     """
@@ -102,168 +102,175 @@ class Identity(msgspec.Struct, frozen=True):
     refusal: Refusal = ""
     message: str = ""
 
-    def record(self, before: Record) -> Record:
-        """What is to be recorded: a UID stays while its Node is away, and a refusal changes nothing."""
+    def build_record(self, before: Record) -> Record:
+        """Return the record to store: a UID is kept while its Node is away, and a refusal changes nothing."""
         if self.refusal or not self.name:
             return before
         return Record(self.name, self.uid or (before.uid if before.name == self.name else ""), self.proof)
 
 
-def rank(record: Record, *, named: bool) -> int:
-    """How well an instance has a name: by a Node or a certificate, by a person's or a Machine's word, by its host's word."""
+def rank_claim(record: Record, *, named: bool) -> int:
+    """Rank a claim to a name: 3 by Node or certificate, 2 by a person or Machine, 1 by the host, 0 for none."""
     return 3 if record.joined else 2 if named else 1 if record.name else 0
 
 
-def decide(one: Candidate, around: ClusterView) -> Identity:
-    """Which Node the instance has, or will have."""
-    if one.other_cluster:
+def resolve_identity(candidate: Candidate, around: ClusterView) -> Identity:
+    """Resolve which Node the instance has or will have."""
+    if candidate.other_cluster:
         return Identity(refusal="OtherCluster", message="its Node is another cluster's, which is not looked into")
-    record = one.record if one.record.name else Record()
+    record = candidate.record if candidate.record.name else Record()
     if record.joined:
-        return _changed(one, record, around) or _joined(one, record, around)
-    if one.machine or one.named:
-        return _given(one, one.machine or one.named, "Machine" if one.machine else "Spec", around)
-    if record.name and one.said and one.said != record.name:
-        return _other_name(one.said, "the host calls itself", record, around)
-    if not one.joins:
-        return _by_address(one, around)
-    return _by_name(one, record, around)
+        return _refuse_name_change(candidate, record, around) or _resolve_joined(candidate, record, around)
+    if candidate.machine or candidate.named:
+        return _resolve_assigned_name(
+            candidate, candidate.machine or candidate.named, "Machine" if candidate.machine else "Spec", around
+        )
+    if record.name and candidate.said and candidate.said != record.name:
+        return _refuse_other_name(candidate.said, "the host calls itself", record, around)
+    if not candidate.joins:
+        return _resolve_by_address(candidate, around)
+    return _resolve_by_name(candidate, record, around)
 
 
-def _changed(one: Candidate, record: Record, around: ClusterView) -> Identity | None:
-    """Why a name that somebody gives is not taken: the instance has joined with another one."""
-    for name, who in ((one.machine, "its Machine names"), (one.named, "spec.nodeName is")):
+def _refuse_name_change(candidate: Candidate, record: Record, around: ClusterView) -> Identity | None:
+    """Refuse a name that differs from the Node with which the instance has joined; None if it does not differ."""
+    for name, who in ((candidate.machine, "its Machine names"), (candidate.named, "spec.nodeName is")):
         if name:
-            return _other_name(name, who, record, around) if name != record.name else None
+            return _refuse_other_name(name, who, record, around) if name != record.name else None
     # a Node that was found by its address may be called otherwise than its host
-    if one.said in ("", record.name) or (record.proof == "Address" and not _whose(one.said, around)):
+    if candidate.said in ("", record.name) or (record.proof == "Address" and not _describe_owner(candidate.said, around)):
         return None
-    return _other_name(one.said, "the host calls itself", record, around)
+    return _refuse_other_name(candidate.said, "the host calls itself", record, around)
 
 
-def _other_name(name: str, who: str, record: Record, around: ClusterView) -> Identity:
-    whose = _whose(name, around)
-    said = f"{who} {_shown(name)}, and it is Node {record.name}"
+def _refuse_other_name(name: str, who: str, record: Record, around: ClusterView) -> Identity:
+    whose = _describe_owner(name, around)
+    message = f"{who} {_format_printable(name)}, and it is Node {record.name}"
     if whose:
-        return Identity(refusal="NodeNameTaken", message=f"{said}; {whose}")
-    return Identity(refusal="NodeNameChanged", message=f"{said}: {_CLEAR}")
+        return Identity(refusal="NodeNameTaken", message=f"{message}; {whose}")
+    return Identity(refusal="NodeNameChanged", message=f"{message}: {_CLEAR}")
 
 
-def _joined(one: Candidate, record: Record, around: ClusterView) -> Identity:
+def _resolve_joined(candidate: Candidate, record: Record, around: ClusterView) -> Identity:
     node = around.nodes.get(record.name)
     if node is not None and record.uid and node.uid == record.uid:
         return Identity(record.name, node.uid, record.proof)
-    if (stronger := _holder(record.name, 3, around)) is not None:
-        return _taken(record.name, stronger)
+    if (stronger := _describe_holder(record.name, 3, around)) is not None:
+        return _refuse_taken_name(record.name, stronger)
     if node is None:
         return Identity(record.name, "", record.proof)
     # a Node of that name, and not the one that was recorded: it was made again, or the first one by this certificate
     if (owner := around.owners.get(node.uid)) is not None:
-        return _taken(record.name, f"Node {record.name} is that of WindowsInstance {owner}")
-    if record.proof == "Spec" or (record.proof == "Machine" and one.machine == record.name):
-        return _given(one, record.name, record.proof, around)
+        return _refuse_taken_name(record.name, f"Node {record.name} is that of WindowsInstance {owner}")
+    if record.proof == "Spec" or (record.proof == "Machine" and candidate.machine == record.name):
+        return _resolve_assigned_name(candidate, record.name, record.proof, around)
     if node.system != _WINDOWS:
-        return _taken(record.name, _not_windows(node))
-    if record.uid and not (node.addresses & one.addresses):
-        return _taken(record.name, f"Node {record.name} was made again, and has none of this host's addresses")
-    if record.proof != "Certificate" and (why := _contested(node, one, around)) is not None:
+        return _refuse_taken_name(record.name, _format_system_mismatch(node))
+    if record.uid and not (node.addresses & candidate.addresses):
+        return _refuse_taken_name(record.name, f"Node {record.name} was made again, and has none of this host's addresses")
+    if record.proof != "Certificate" and (why := _check_conflict(node, candidate, around)) is not None:
         return why
     return Identity(record.name, node.uid, record.proof)
 
 
-def _given(one: Candidate, name: str, proof: Proof, around: ClusterView) -> Identity:
-    """The Node that a person or a Machine names."""
-    if (holder := _holder(name, 2, around)) is not None:
-        return _taken(name, holder)
+def _resolve_assigned_name(candidate: Candidate, name: str, proof: Proof, around: ClusterView) -> Identity:
+    """Resolve the Node that a person or a Machine names."""
+    if (holder := _describe_holder(name, 2, around)) is not None:
+        return _refuse_taken_name(name, holder)
     node = around.nodes.get(name)
     if node is None:
         return Identity(name, "", proof)
     if (owner := around.owners.get(node.uid)) is not None:
-        return _taken(name, f"Node {name} is that of WindowsInstance {owner}")
-    if proof == "Machine" and one.machine_uid and node.uid != one.machine_uid:
-        return _taken(name, f"Node {name} is not the one that the Machine names")
+        return _refuse_taken_name(name, f"Node {name} is that of WindowsInstance {owner}")
+    if proof == "Machine" and candidate.machine_uid and node.uid != candidate.machine_uid:
+        return _refuse_taken_name(name, f"Node {name} is not the one that the Machine names")
     if node.system not in ("", _WINDOWS):
-        return _taken(name, _not_windows(node))
+        return _refuse_taken_name(name, _format_system_mismatch(node))
     return Identity(name, node.uid, proof)
 
 
-def _by_address(one: Candidate, around: ClusterView) -> Identity:
-    """The only Windows Node at the address."""
+def _resolve_by_address(candidate: Candidate, around: ClusterView) -> Identity:
+    """Resolve the only Windows Node with one of the host's addresses."""
     near = [node for node in around.near if node.system == _WINDOWS]
     if not near:
         return Identity()
-    if (why := _contested(near[0], one, around)) is not None:
+    if (why := _check_conflict(near[0], candidate, around)) is not None:
         return why
     return Identity(near[0].name, near[0].uid, "Address")
 
 
-def _by_name(one: Candidate, record: Record, around: ClusterView) -> Identity:
-    """The name that the host gives itself: reserved for it where it is nobody's, and its Node where the address is, too."""
+def _resolve_by_name(candidate: Candidate, record: Record, around: ClusterView) -> Identity:
+    """Resolve the name that the host reports: reserve it if it is free, use its Node if an address matches."""
     adopted = [node for node in around.near if node.adopted and node.system == _WINDOWS]
     if adopted:
-        return _contested(adopted[0], one, around) or Identity(adopted[0].name, adopted[0].uid, "Address")
-    name = record.name or one.said
+        return _check_conflict(adopted[0], candidate, around) or Identity(adopted[0].name, adopted[0].uid, "Address")
+    name = record.name or candidate.said
     if not name:
         return Identity()
     if not LABEL.fullmatch(name):
-        message = f"the host calls itself {_shown(name)}; it must be one DNS label (letters, digits and `-`, at most 63)"
+        message = (
+            f"the host calls itself {_format_printable(name)}; it must be one DNS label (letters, digits and `-`, at most 63)"
+        )
         return Identity(refusal="NodeNameInvalid", message=message)
-    if (holder := _holder(name, 1 if record.name else 0, around)) is not None:
-        return _taken(name, holder)
+    if (holder := _describe_holder(name, 1 if record.name else 0, around)) is not None:
+        return _refuse_taken_name(name, holder)
     node = around.nodes.get(name)
     if node is None:
         whose = around.foreign.get(name)
-        return _taken(name, whose) if whose else Identity(name, "", "Name")
+        return _refuse_taken_name(name, whose) if whose else Identity(name, "", "Name")
     if (owner := around.owners.get(node.uid)) is not None:
-        return _taken(name, f"Node {name} is that of WindowsInstance {owner}")
+        return _refuse_taken_name(name, f"Node {name} is that of WindowsInstance {owner}")
     if node.system != _WINDOWS:
-        return _taken(name, _not_windows(node))
-    if not node.addresses & one.addresses:
-        listed = ", ".join(sorted(one.addresses)) or "which is not known yet"
-        return _taken(name, f"Node {name} is there, and does not have the address of this host ({listed})")
-    return _contested(node, one, around) or Identity(name, node.uid, "Address")
+        return _refuse_taken_name(name, _format_system_mismatch(node))
+    if not node.addresses & candidate.addresses:
+        listed = ", ".join(sorted(candidate.addresses)) or "which is not known yet"
+        return _refuse_taken_name(name, f"Node {name} exists, and does not have the address of this host ({listed})")
+    return _check_conflict(node, candidate, around) or Identity(name, node.uid, "Address")
 
 
-def _contested(node: SeenNode, one: Candidate, around: ClusterView) -> Identity | None:
-    """Why a Node at the address is not the instance's."""
+def _check_conflict(node: SeenNode, candidate: Candidate, around: ClusterView) -> Identity | None:
+    """Refuse a Node at the address that belongs to another instance; None without a conflict."""
     near = sorted(other.name for other in around.near if other.system == _WINDOWS)
     if len(near) > 1:
-        listed, where = ", ".join(near), ", ".join(sorted(one.addresses))
+        listed, where = ", ".join(near), ", ".join(sorted(candidate.addresses))
         message = f"Nodes {listed} have the address of this host ({where}): set spec.nodeName to the one that it is"
         return Identity(refusal="NodeAddressAmbiguous", message=message)
     if (owner := around.owners.get(node.uid)) is not None:
-        return _taken(node.name, f"Node {node.name} is that of WindowsInstance {owner}")
+        return _refuse_taken_name(node.name, f"Node {node.name} is that of WindowsInstance {owner}")
     if node.claimed:
         why = f"Node {node.name} says that it is WindowsInstance {node.claimed}'s (annotation transom.dev/instance)"
-        return _taken(node.name, f"{why}: set spec.nodeName where that is wrong")
-    if (holder := _holder(node.name, rank(one.record, named=False), around)) is not None:
-        return _taken(node.name, holder)
+        return _refuse_taken_name(node.name, f"{why}: set spec.nodeName where that is wrong")
+    if (holder := _describe_holder(node.name, rank_claim(candidate.record, named=False), around)) is not None:
+        return _refuse_taken_name(node.name, holder)
     return None
 
 
-def _whose(name: str, around: ClusterView) -> str:
-    """Whose another name is, as a sentence; empty where it is nobody's."""
+def _describe_owner(name: str, around: ClusterView) -> str:
+    """Describe the owner of another name as a sentence; empty if the name is free."""
     if name in around.nodes:
         return f"there is a Node {name}, which is not this host's"
-    return _holder(name, 0, around) or around.foreign.get(name, "")
+    return _describe_holder(name, 0, around) or around.foreign.get(name, "")
 
 
-def _holder(name: str, own: int, around: ClusterView) -> str | None:
-    """Who has a name better than with rank `own`. Two that were given one name by people both do not have it."""
+def _describe_holder(name: str, own: int, around: ClusterView) -> str | None:
+    """Describe the instance with a better claim than rank `own`, or None.
+
+    Two instances that people gave the same name both lose it.
+    """
     for other in around.holders.get(name, ()):
         if other.rank > own or (other.rank == own and (own == 2 or other.older)):
             return f"WindowsInstance {other.instance} has this name"
     return None
 
 
-def _taken(name: str, why: str) -> Identity:
-    return Identity(refusal="NodeNameTaken", message=f"the host cannot be Node {_shown(name)}: {why}")
+def _refuse_taken_name(name: str, why: str) -> Identity:
+    return Identity(refusal="NodeNameTaken", message=f"the host cannot be Node {_format_printable(name)}: {why}")
 
 
-def _not_windows(node: SeenNode) -> str:
-    system = f"says that it runs {_shown(node.system)}" if node.system else "has not said that it runs Windows"
+def _format_system_mismatch(node: SeenNode) -> str:
+    system = f"says that it runs {_format_printable(node.system)}" if node.system else "has not said that it runs Windows"
     return f"Node {node.name} {system}"
 
 
-def _shown(text: str) -> str:
+def _format_printable(text: str) -> str:
     return text if text.isprintable() and len(text) <= 253 else "(not printable)"

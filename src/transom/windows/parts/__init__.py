@@ -1,1 +1,1 @@
-"""The parts of a host that Transom manages: each says what it wishes for, asks, plans and records (`part`)."""
+"""The parts of a host that Transom manages: each declares its desired state, reads, plans and records (`part`)."""

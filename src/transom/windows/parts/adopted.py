@@ -1,6 +1,6 @@
 r"""What another operator left on a host that Transom takes over from it.
 
-The Windows Machine Config Operator sets the proxy in the machine's environment, and boots the host so that services run with it
+The Windows Machine Config Operator sets the proxy in the machine's environment, and reboots the host for its services
 (windows-machine-config-operator, pkg/daemon/envvar). It notes in a file which certificates it imported (pkg/daemon/certs).
 """
 
@@ -20,22 +20,22 @@ UNATTENDED: Final = (
     "registry logins",
     "registry CAs",
     "certificates",
-    "services that somebody changes or stops",
+    "services that are changed or stopped by others",
     "upgrades",
 )
-"""What the peer kept right on a node, and nobody does on one whose services stay as they are."""
+"""What the peer corrected on a node, and Transom does not on a node whose services it does not manage."""
 PEER: Final = "windows-instance-config-daemon"
 """The peer's own service on a host, which made the others; it stays (windows-machine-config-operator, pkg/windows)."""
 IMPORTED_LIMIT: Final = 2**21
-"""Bytes; more is no list of certificates."""
+"""The maximum size of a list of certificates, in bytes."""
 
 
-class Adopted(msgspec.Struct, frozen=True):
+class AdoptedState(msgspec.Struct, frozen=True):
     """What is known of the peer on a host: the SHA-1 of certificates that it imported, in upper-case hex."""
 
     certificates: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, imported: bytes | None) -> "Adopted":
-        """From the file of the peer; None where there is none."""
-        return cls(frozenset(one.sha1 for one in parse_bundle(imported or b"").certificates))
+    def from_file(cls, imported: bytes | None) -> "AdoptedState":
+        """Parse the peer's file; an empty state if there is none."""
+        return cls(frozenset(certificate.sha1 for certificate in parse_bundle(imported or b"").certificates))

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 
 from transom.windows.host.queries import STORES
-from transom.windows.registry.values import Value, ValueType, binary
+from transom.windows.registry.values import Value, ValueType, build_binary
 
 ROOT = "ROOT"
 CA = "CA"
@@ -20,30 +20,33 @@ _CERTIFICATE = 32
 _HEADER = struct.Struct("<III")
 
 
-def store(name: str) -> str:
-    """The key below which the certificates of a LocalMachine store stand."""
+def get_store_path(name: str) -> str:
+    """Return the registry key that holds the certificates of a LocalMachine store."""
     return rf"{STORES}\{name}\Certificates"
 
 
-def policy_store(name: str) -> str:
-    """The same for what group policy distributes (Microsoft: "System store locations", LOCAL_MACHINE_GROUP_POLICY)."""
+def get_policy_store_path(name: str) -> str:
+    """Return the key for group policy certificates.
+
+    Source: Microsoft, "System store locations", LOCAL_MACHINE_GROUP_POLICY.
+    """
     return rf"{POLICIES}\{name}\Certificates"
 
 
-def blob(der: bytes, sha1: str) -> Value:
-    """The least blob that crypt32 takes: the SHA-1 (hex) and the certificate itself."""
+def build_blob(der: bytes, sha1: str) -> Value:
+    """Build the smallest blob that crypt32 accepts: the SHA-1 (hex) and the certificate itself."""
     parts = ((_SHA1_HASH, bytes.fromhex(sha1)), (_CERTIFICATE, der))
-    return binary(b"".join(_HEADER.pack(number, 1, len(value)) + value for number, value in parts))
+    return build_binary(b"".join(_HEADER.pack(number, 1, len(value)) + value for number, value in parts))
 
 
-def certificate(value: Value | None) -> bytes | None:
-    """The DER certificate in a blob, or None where there is none: a missing, damaged or foreign value holds no trust."""
+def parse_certificate(value: Value | None) -> bytes | None:
+    """Return the DER certificate in a blob, or None: a missing, damaged or foreign value holds no trust."""
     if value is None or value.type != ValueType.BINARY:
         return None
-    return next((present for number, present in _properties(value.data) if number == _CERTIFICATE), None)
+    return next((present for number, present in _iter_properties(value.data) if number == _CERTIFICATE), None)
 
 
-def _properties(data: bytes) -> Iterator[tuple[int, bytes]]:
+def _iter_properties(data: bytes) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at + _HEADER.size <= len(data):
         number, _, length = _HEADER.unpack_from(data, at)

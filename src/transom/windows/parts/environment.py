@@ -5,36 +5,38 @@ from collections.abc import Iterator
 import msgspec
 
 from transom.proxy.settings import VARIABLES, Egress
-from transom.windows.host import DesiredState, Kind, Step, entries
+from transom.windows.host import entries
 from transom.windows.host.entries import FormerValue
+from transom.windows.host.host_state import DesiredState, Kind, Step
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, Queries
 from transom.windows.parts.adopted import TAKEN
 from transom.windows.parts.environment_items import (
     LEFT,
+    MASKED,
     UNMASKED,
     DesiredItems,
     ItemChange,
     MachineVariable,
     ServiceEnvironment,
     ServiceVariable,
+    find_type_fault,
     is_ours,
     merge_machine,
     merge_service,
-    type_fault,
 )
 from transom.windows.parts.part import About, Assumption
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry import NamedValue, Registry
 from transom.windows.registry.edits import CreateKey, Edit, SetValue
-from transom.windows.registry.names import FoldedDict, each_once, listed, same
-from transom.windows.registry.values import ValueType, multi_sz, sz
+from transom.windows.registry.names import FoldedDict, is_listed, is_same, remove_duplicates
+from transom.windows.registry.registry import NamedValue, Registry
+from transom.windows.registry.values import ValueType, build_multi_sz, build_sz
 
 MACHINE_LINES = LEDGER + r"\Environment\Machine"
 SERVICE_LINES = LEDGER + r"\Environment\Services"
 ABOUT = About(
     r"`HKLM\SYSTEM\CurrentControlSet\Services\<name>`, value `Environment`",
     "proxy variables of a service, **with the password**",
-    "**every local user of that machine**: Windows lets Users read the key, and the service has to. With "
+    "**every local user of that machine**: Windows lets Users read the key, and the service must read it. With "
     "`spec.windows.environmentScope: Machine` the machine's environment, likewise",
     (
         Assumption(
@@ -53,104 +55,107 @@ class Environments(msgspec.Struct, frozen=True):
     services: dict[str, ServiceEnvironment] = {}
 
     def __bool__(self) -> bool:
-        """Whether any variable is ours."""
+        """Return True if Transom owns any variable."""
         return bool(self.machine or self.services)
 
     @property
     def hides(self) -> bool:
-        """Whether something of ours only hides a variable of the machine until the next boot."""
-        masks = any(one.mask is not None for service in self.services.values() for one in service.variables.values())
-        return masks or any(one.gone is not None for one in self.machine.values())
+        """Whether an item of Transom's only hides a variable of the machine until the next reboot."""
+        masks = any(variable.mask is not None for service in self.services.values() for variable in service.variables.values())
+        return masks or any(item.gone is not None for item in self.machine.values())
 
 
 class _Before(msgspec.Struct, frozen=True):
     value: FormerValue | None = None
 
 
-def wish(egress: Egress) -> Iterator[Edit]:
-    """A key for every service of the settings, whether or not it gets an environment of its own: it is managed.
+def iter_desired_edits(egress: Egress) -> Iterator[Edit]:
+    """Yield a key for every service in the settings, even without an environment of its own, to mark it as managed.
 
-    Lower-case names are not set: Windows does not tell case apart.
+    Lower-case names are not set: Windows ignores case.
     """
     variables, scope = egress.variables, egress.windows.environment_scope
     for service in egress.windows.services:
         path = rf"{SERVICES}\{service}"
         yield CreateKey(path)
         if variables and scope in ("Services", "Both"):
-            yield SetValue(path, "Environment", multi_sz(f"{name}={value}" for name, value in variables.items()))
+            yield SetValue(path, "Environment", build_multi_sz(f"{name}={value}" for name, value in variables.items()))
     if scope in ("Machine", "Both"):
         for name, value in variables.items():
-            yield SetValue(ENVIRONMENT, name, sz(value))
+            yield SetValue(ENVIRONMENT, name, build_sz(value))
 
 
-def asks(desired: DesiredState, *, change_expected: bool) -> Queries:
-    """The machine's environment where it is set, and the boot from which services have it."""
-    machine = desired.registry.key(ENVIRONMENT) is not None
+def build_initial_queries(desired: DesiredState, *, change_expected: bool) -> Queries:
+    """Query the machine environment if it is set, and the boot from which services have it."""
+    machine = desired.registry.find_key(ENVIRONMENT) is not None
     # where services have an environment of their own as well, no boot is waited for
-    alone = machine and not any(key.get("Environment") for key in desired.registry.below(SERVICES))
+    alone = machine and not any(key.get("Environment") for key in desired.registry.list_keys_below(SERVICES))
     return Queries(environment=machine, boot=alone or (machine and change_expected))
 
 
-def more(entry: Environments, draft: PlanBuilder) -> Queries:
-    """The services that have something of ours; which boot this is, where something waits for the next one."""
+def build_follow_up_queries(entry: Environments, draft: PlanBuilder) -> Queries:
+    """Query the services with owned variables, and the boot number if a change waits for the next reboot."""
     machine = bool(entry.machine) or entry.hides
-    undone = machine and draft.desired.registry.key(ENVIRONMENT) is None
-    touched = any(same(edit.path, ENVIRONMENT) for edit in draft.edits)
+    undone = machine and draft.desired.registry.find_key(ENVIRONMENT) is None
+    touched = any(is_same(edit.path, ENVIRONMENT) for edit in draft.edits)
     return Queries(services=tuple(entry.services), environment=machine, boot=entry.hides or undone or touched)
 
 
 def read(registry: Registry) -> Environments:
-    """The ledger's entry."""
+    """Read the ledger's entry."""
     services = {
         key.path.rsplit("\\", 1)[1]: ServiceEnvironment(
-            before=entries.entry(key, "", _Before).value, variables=entries.entries(registry, key.path, ServiceVariable)
+            before=entries.read_entry(key, "", _Before).value,
+            variables=entries.read_entries(registry, key.path, ServiceVariable),
         )
-        for key in registry.below(SERVICE_LINES)
+        for key in registry.list_keys_below(SERVICE_LINES)
         if key.values  # an import that was cut short may have made the key alone
     }
-    return Environments(entries.entries(registry, MACHINE_LINES, MachineVariable), services)
+    return Environments(entries.read_entries(registry, MACHINE_LINES, MachineVariable), services)
 
 
-def lines(entry: Environments) -> Iterator[SetValue]:
-    """A value for each variable; of a service also, as the default value, what was there before."""
+def iter_ledger_values(entry: Environments) -> Iterator[SetValue]:
+    """Yield a value for each variable; for a service also its former environment, as the default value."""
     for name, variable in entry.machine.items():
-        yield entries.line(MACHINE_LINES, name, variable)
+        yield entries.build_ledger_value(MACHINE_LINES, name, variable)
     for service, environment in entry.services.items():
-        yield entries.line(rf"{SERVICE_LINES}\{service}", "", _Before(environment.before))
+        yield entries.build_ledger_value(rf"{SERVICE_LINES}\{service}", "", _Before(environment.before))
         for name, item in environment.variables.items():
-            yield entries.line(rf"{SERVICE_LINES}\{service}", name, item)
+            yield entries.build_ledger_value(rf"{SERVICE_LINES}\{service}", name, item)
 
 
 def plan(entry: Environments, draft: PlanBuilder) -> Environments:
-    """Sets and undoes variables; services whose own environment changes are restarted."""
-    machine, hidden = _machine(entry.machine, draft)
-    return Environments(machine, _services(entry.services, hidden, draft))
+    """Set and undo variables; restart services whose own environment changes."""
+    machine, hidden = _plan_machine(entry.machine, draft)
+    return Environments(machine, _plan_services(entry.services, hidden, draft))
 
 
-def _machine(
+def _plan_machine(
     recorded: dict[str, MachineVariable], draft: PlanBuilder
 ) -> tuple[dict[str, MachineVariable], dict[str, DesiredItems]]:
-    """Sets and undoes the machine's variables; gives what has been booted with and must be hidden from services."""
-    wanted, present = draft.desired.registry.key(ENVIRONMENT), draft.actual.registry.key(ENVIRONMENT)
+    """Plan the machine's variables; return their ledger entries and the variables to hide from services."""
+    wanted, present = draft.desired.registry.find_key(ENVIRONMENT), draft.actual.registry.find_key(ENVIRONMENT)
     kept, hidden, boot = dict(recorded), dict[str, DesiredItems](), draft.actual.boot
     for name in VARIABLES:
         wish = wanted.get(name) if wanted else None
-        named = present.named(name) if present else None
-        entry = recorded.get(name) or _taken(name, named, draft)
-        had = entry is not None and entry.is_had(boot)
+        named = present.get_value(name) if present else None
+        entry = recorded.get(name) or _adopt_peer_variable(name, named, draft)
+        had = entry is not None and entry.is_inherited(boot)
         if entry is not None and entry.gone is not None:
-            back = entry.was.value() if entry.was else None
+            back = entry.was.to_value() if entry.was else None
             # it may have been set to what it replaced: then that is there
-            there = is_ours(name, named, entry, draft.digest) and named is not None and named.value != back
+            is_present = is_ours(name, named, entry, draft.compute_digest) and named is not None and named.value != back
             # an import that was cut short has left it in, and the host may have booted since
-            had, entry = had or there, entry if there else None
-        text = named.value.text() if named and named.value.type == ValueType.SZ else None
+            had, entry = had or is_present, entry if is_present else None
+        text = named.value.decode_text() if named and named.value.type == ValueType.SZ else None
         if entry is not None and name not in recorded:
             draft.steps.append(Step("ledger", f"machine: {name}", "add", TAKEN))
-        if wish is None and entry is not None and entry.peer and text == _given(draft, name):
+        if wish is None and entry is not None and entry.peer and text == _find_service_value(draft, name):
             kept[name] = entry
             continue
-        merged = merge_machine(name, named, wish.text() if wish else None, entry=entry, digest=draft.digest, boot=boot)
+        merged = merge_machine(
+            name, named, wish.decode_text() if wish else None, entry=entry, digest=draft.compute_digest, boot=boot
+        )
         draft.set_value(ENVIRONMENT, named, NamedValue(merged.name, merged.value) if merged.value else None)
         former = kept.pop(name, None)
         if merged.entry is not None:
@@ -161,47 +166,47 @@ def _machine(
             # an import that is cut short leaves it in
             kept[name] = msgspec.structs.replace(former, gone=boot)
         if merged.change is not None:
-            _changed(draft, "machine-environment", f"machine: {name}", merged.change)
+            _record_change(draft, "machine-environment", f"machine: {name}", merged.change)
         if boot is not None and merged.entry is None and had:
             back = merged.value
-            hidden[name] = DesiredItems(back.text() if back and back.type == ValueType.SZ else "", boot)
+            hidden[name] = DesiredItems(back.decode_text() if back and back.type == ValueType.SZ else "", boot)
     return kept, hidden
 
 
-def _taken(name: str, present: NamedValue | None, draft: PlanBuilder) -> MachineVariable | None:
-    """A variable that a peer has set, as one of ours that has been booted with: nothing was there before."""
-    if draft.taken is None or present is None or present.value.type != ValueType.SZ or not present.value.text():
+def _adopt_peer_variable(name: str, present: NamedValue | None, draft: PlanBuilder) -> MachineVariable | None:
+    """Adopt a variable that a peer set, as present since the last reboot and without a former value; or None."""
+    if draft.taken is None or present is None or present.value.type != ValueType.SZ or not present.value.decode_text():
         return None
-    return MachineVariable(draft.digest(name, present.value.text()), peer=True)
+    return MachineVariable(draft.compute_digest(name, present.value.decode_text()), peer=True)
 
 
-def _given(draft: PlanBuilder, name: str) -> str | None:
-    """The value that the managed services are given of a variable."""
-    for key in draft.desired.registry.below(SERVICES):
+def _find_service_value(draft: PlanBuilder, name: str) -> str | None:
+    """Return the value of a variable that the managed services get, or None."""
+    for key in draft.desired.registry.list_keys_below(SERVICES):
         own = key.get("Environment")
-        for item in own.texts() if own else ():
+        for item in own.to_texts() if own else ():
             if item.startswith(f"{name}="):
                 return item.partition("=")[2]
     return None
 
 
-def _services(
+def _plan_services(
     recorded: dict[str, ServiceEnvironment], masks: dict[str, DesiredItems], draft: PlanBuilder
 ) -> dict[str, ServiceEnvironment]:
-    managed, kept = draft.desired.registry.children(SERVICES), FoldedDict(recorded)
-    for service in each_once((*managed, *recorded)):
+    managed, kept = draft.desired.registry.list_children(SERVICES), FoldedDict(recorded)
+    for service in remove_duplicates((*managed, *recorded)):
         entry = kept.get(service)
-        key = draft.actual.registry.key(rf"{SERVICES}\{service}")
-        if draft.actual.service(service) is None or key is None:
+        key = draft.actual.registry.find_key(rf"{SERVICES}\{service}")
+        if draft.actual.find_service(service) is None or key is None:
             kept.pop(service, None)
             continue
-        own = draft.desired.registry.value(key.path, "Environment")
+        own = draft.desired.registry.find_value(key.path, "Environment")
         # what is managed hides every variable that must go; what no longer is, those that it hides already
-        wishes = masks if own is not None or listed(service, managed) else _still_masked(entry, masks)
-        items = own.texts() if own else ()
+        wishes = masks if own is not None or is_listed(service, managed) else _select_masked(entry, masks)
+        items = own.to_texts() if own else ()
         wishes = wishes | {name: DesiredItems(value) for name, _, value in (item.partition("=") for item in items)}
-        named = key.named("Environment")
-        fault = type_fault(service, named.value if named else None)
+        named = key.get_value("Environment")
+        fault = find_type_fault(service, named.value if named else None)
         if fault is not None and own is not None:
             draft.faults.append(fault)
             continue
@@ -209,41 +214,53 @@ def _services(
         if fault is not None:
             # Windows does not read the value, and nothing is to be put into it
             for name in entry.variables if entry else ():
-                _changed(draft, "service-environment", f"{service}: {name}", ItemChange(name, None, LEFT))
+                _record_change(draft, "service-environment", f"{service}: {name}", ItemChange(name, None, LEFT))
             continue
-        merged = merge_service(named.value if named else None, entry, wishes, draft.digest)
+        merged = merge_service(named.value if named else None, entry, wishes, draft.compute_digest)
         draft.set_value(
             key.path, named, NamedValue(named.name if named else "Environment", merged.value) if merged.value else None
         )
         if merged.entry is not None:
             kept[service] = merged.entry
         for change in merged.changes:
-            _changed(draft, "service-environment", f"{service}: {change.name}", change)
+            _record_change(draft, "service-environment", f"{service}: {change.name}", change)
         # one that was left, since somebody changed it, a service that runs has as it was
         changes = tuple(change for change in merged.changes if change.reason != UNMASKED)
-        if changes and not (draft.taken and _has_each(changes, wishes, _machine_values(draft))):
-            draft.restarts[service] = "its environment changed"
+        if changes and not (draft.taken and _has_each(changes, wishes, _read_machine_values(draft))):
+            draft.restarts[service] = _restart_reason(changes)
     return dict(kept)
 
 
+def _restart_reason(changes: tuple[ItemChange, ...]) -> str:
+    """Return why a service is restarted; an empty variable that hides a machine variable is not a user's setting."""
+    hidden = [change.name for change in changes if change.reason == MASKED]
+    if not hidden:
+        return "its environment changed"
+    other = "" if len(hidden) == len(changes) else "its environment changed, and "
+    return (
+        f"{other}it inherits {', '.join(hidden)} from the machine environment as of the last boot: "
+        "an empty variable hides the value until the next reboot"
+    )
+
+
 def _has_each(changes: tuple[ItemChange, ...], wishes: dict[str, DesiredItems], machine: dict[str, str]) -> bool:
-    """Whether a service runs with its new items: it has each from the machine's environment, with which the host has booted."""
+    """Return True if a running service already has its new items from the machine's environment at the last reboot."""
     return all(change.action == "add" and wishes[change.name].value == machine.get(change.name) for change in changes)
 
 
-def _machine_values(draft: PlanBuilder) -> dict[str, str]:
-    key = draft.actual.registry.key(ENVIRONMENT)
+def _read_machine_values(draft: PlanBuilder) -> dict[str, str]:
+    key = draft.actual.registry.find_key(ENVIRONMENT)
     named = (key.values or {}).values() if key else ()
-    return {one.name.upper(): one.value.text() for one in named if one.value.type == ValueType.SZ}
+    return {item.name.upper(): item.value.decode_text() for item in named if item.value.type == ValueType.SZ}
 
 
-def _changed(draft: PlanBuilder, kind: Kind, target: str, change: ItemChange) -> None:
+def _record_change(draft: PlanBuilder, kind: Kind, target: str, change: ItemChange) -> None:
     if change.action is None:
         draft.steps.append(Step("ledger", target, "remove", change.reason))
     else:
         draft.steps.append(Step(kind, target, change.action, change.reason, change.before, change.after))
 
 
-def _still_masked(entry: ServiceEnvironment | None, masks: dict[str, DesiredItems]) -> dict[str, DesiredItems]:
+def _select_masked(entry: ServiceEnvironment | None, masks: dict[str, DesiredItems]) -> dict[str, DesiredItems]:
     present = entry.variables if entry else {}
     return {name: wish for name, wish in masks.items() if name in present and present[name].mask is not None}

@@ -1,7 +1,7 @@
-"""Variables of ours among those of others: in a service's own environment, and in the machine's.
+"""Transom's variables among those of others: in a service's own environment, and in the machine's.
 
-Both ways are here, setting and exact undo, as pure functions. They take what is there, what the ledger says and what is wanted,
-and give what should be there, what the ledger should say, and the changes with their reasons.
+Both ways are here, setting and exact undo, as pure functions. They take the actual, recorded and desired values,
+and return the new values, the new ledger, and the changes with their reasons.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,33 +10,33 @@ import msgspec
 
 from transom.proxy.secret import redact_variable
 from transom.proxy.settings import VARIABLES
-from transom.windows.host import Action
 from transom.windows.host.entries import FormerValue
-from transom.windows.registry import NamedValue
-from transom.windows.registry.values import Value, ValueType, multi_sz, sz, type_name
+from transom.windows.host.host_state import Action
+from transom.windows.registry.registry import NamedValue
+from transom.windows.registry.values import Value, ValueType, build_multi_sz, build_sz, format_type_name
 
 Digest = Callable[[str, str], str]
 """The salted hash of a named value (`PlanBuilder.digest`)."""
 
 SETTINGS = "set by the egress settings"
 CHANGED = "the egress settings changed"
-DRIFT = "drift: somebody else changed what Transom had set"
-REPLACED = "replaces a value that was there before; the ledger keeps it"
+DRIFT = "drift: changed after Transom set it"
+REPLACED = "replaces an existing value, which the ledger keeps"
 REMOVED = "no longer in the egress settings"
 RESTORED = "no longer in the egress settings: the value from before is back"
-BESIDE = "no longer in the egress settings: one that somebody else added is left"
-LEFT = "changed by somebody else since Transom set it: left as it is"
-MASKED = "hides a machine variable that has gone, until the next boot"
+BESIDE = "no longer in the egress settings: items added by others stay"
+LEFT = "changed after Transom set it: left unchanged"
+MASKED = "hides a deleted machine variable until the next reboot"
 UNMASKED = "the host has booted without the machine variable"
 
 
 class MachineVariable(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A variable set in the machine environment: the hash of what was set, the boot at which, what was there before.
+    """A variable in the machine environment: the hash of the value, the boot when it was set, the former value.
 
-    `former` is the hash of what was there of ours when it was: an import that is cut short leaves it. `peer`: the operator that
-    had the host before has set it; it stays as long as it says what services have. `booted`: the host has booted with an
-    earlier value of ours, which services have until the next boot. `gone`: it was taken out again in this boot, and services
-    that have no item of their own still have it.
+    `former` is the hash of our value at the time of the change: an interrupted import leaves it. `peer`: the previous
+    operator of the host set it; it stays as long as its value equals that of the services. `booted`: the host has rebooted
+    with an earlier value of Transom's, which services have until the next reboot. `gone`: it was removed in this boot, and
+    services that have no item of their own still have it.
     """
 
     set: str
@@ -47,13 +47,13 @@ class MachineVariable(msgspec.Struct, frozen=True, omit_defaults=True):
     booted: bool = False
     gone: int | None = None
 
-    def is_had(self, boot: int | None) -> bool:
-        """Whether services may have a value of ours from the boot that is named."""
+    def is_inherited(self, boot: int | None) -> bool:
+        """Return True if services may have inherited a value of Transom's from this boot."""
         return self.gone == boot if self.gone is not None else self.booted or self.boot != boot
 
 
 class LedgerItem(msgspec.Struct, frozen=True, array_like=True):
-    """An item of somebody else's that ours replaced, and its place in the list."""
+    """A foreign item that Transom replaced, and its place in the list."""
 
     index: int
     text: str
@@ -67,7 +67,7 @@ class LedgerItem(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ServiceVariable(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An item set in a service's own environment; `former` is the hash of the item of ours that was there when it was.
+    """An item set in a service's own environment; `former` is the hash of Transom's item at that time.
 
     `mask` is the boot up to which the item only hides a variable of the machine environment that has been booted with.
     """
@@ -79,7 +79,7 @@ class ServiceVariable(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ServiceEnvironment(msgspec.Struct, frozen=True):
-    """A service's `Environment`: the whole value before Transom's first change (None: it was not there), and our items."""
+    """A service's `Environment`: the whole value before Transom's first change (None: it did not exist), and the items."""
 
     before: FormerValue | None
     variables: dict[str, ServiceVariable]
@@ -94,9 +94,9 @@ class ItemChange(msgspec.Struct, frozen=True):
     before: str | None = None
     after: str | None = None
 
-    def showing(self, before: str | None, after: str | None) -> "ItemChange":
-        """The same with the values, as far as they may be shown."""
-        shown = [None if one is None else redact_variable(self.name, one) for one in (before, after)]
+    def with_values(self, before: str | None, after: str | None) -> "ItemChange":
+        """Return a copy with the values before and after, credentials redacted."""
+        shown = [None if item is None else redact_variable(self.name, item) for item in (before, after)]
         return msgspec.structs.replace(self, before=shown[0], after=shown[1])
 
 
@@ -118,12 +118,12 @@ class MergedItems(msgspec.Struct, frozen=True):
     changes: tuple[ItemChange, ...]
 
 
-def type_fault(service: str, value: Value | None) -> str | None:
-    """What is wrong with a value `Environment` that is no REG_MULTI_SZ: Windows does not read it as one; None where it is."""
+def find_type_fault(service: str, value: Value | None) -> str | None:
+    """Return the error in an `Environment` value that is not REG_MULTI_SZ, which Windows ignores; None if valid."""
     if value is None or value.type == ValueType.MULTI_SZ:
         return None
     return (
-        f"{service}: its registry value Environment is {type_name(value.type)}; "
+        f"{service}: its registry value Environment is {format_type_name(value.type)}; "
         "Windows reads REG_MULTI_SZ there: correct or delete the value"
     )
 
@@ -131,140 +131,150 @@ def type_fault(service: str, value: Value | None) -> str | None:
 def merge_service(
     value: Value | None, entry: ServiceEnvironment | None, wishes: dict[str, DesiredItems], digest: Digest
 ) -> MergedItems:
-    """The items of `wishes` put into a service's `Environment`, and items of ours that are not wished for taken out.
+    """Merge the items of `wishes` into a service's `Environment`, and remove owned items that are not in them.
 
-    `value` is a REG_MULTI_SZ (`type_fault`). Other items stay, in their order. An item that already says what is wanted, and
-    is not ours, stays somebody else's. Of a service that was made again nothing is put back that the former one had.
+    `value` is a REG_MULTI_SZ (`find_type_fault`). Other items stay, in their order. A foreign item that already has the
+    desired value stays foreign. For a service that was created again, nothing of the former one is restored.
     """
-    items = list(value.texts()) if value else []
-    if entry is None or _made_anew(value, entry, digest):
-        entry = ServiceEnvironment(FormerValue.of("Environment", value) if value else None, {})
+    items = list(value.to_texts()) if value else []
+    if entry is None or _is_recreated(value, entry, digest):
+        entry = ServiceEnvironment(FormerValue.from_value("Environment", value) if value else None, {})
     variables = dict(entry.variables)
     changes: list[ItemChange] = []
     for name in VARIABLES:
         wish, ours = wishes.get(name), variables.get(name)
-        found = _found(items, name)
-        mine = [item for item in found if ours is not None and _is_ours(item, name, ours, digest)]
-        theirs = ours.was if ours is not None and len(mine) == len(found) else [item for item in found if item not in mine]
+        present_items = _list_items(items, name)
+        mine = [item for item in present_items if ours is not None and _is_ours(item, name, ours, digest)]
+        theirs = (
+            ours.was
+            if ours is not None and len(mine) == len(present_items)
+            else [item for item in present_items if item not in mine]
+        )
         # an item of the service's own hides the machine's variable by itself
         if wish is not None and (wish.mask is None or not theirs):
             text = f"{name}={wish.value}"
-            if [item.text for item in found] == [text]:
+            if [item.text for item in present_items] == [text]:
                 if ours is not None:
                     known = digest(name, text) if mine else ours.set
                     variables[name] = msgspec.structs.replace(ours, set=known, mask=wish.mask)
                 continue
-            was = ours.was if ours else found
-            items = _put(items, found, was, text)
+            was = ours.was if ours else present_items
+            items = _put(items, present_items, was, text)
             # an import that is cut short leaves what is there now
             former = digest(name, mine[0].text) if mine else ours.set if ours else ""
             variables[name] = ServiceVariable(digest(name, text), former, was, wish.mask)
-            change = _set(name, found, mine, ours, masked=wish.mask is not None)
-            changes.append(change.showing(_texts(found), wish.value))
+            change = _describe_set(name, present_items, mine, ours, masked=wish.mask is not None)
+            changes.append(change.with_values(_format_values(present_items), wish.value))
         elif ours is not None:
             del variables[name]
             # an import may have been cut short before ours was put in, of two items that were there and one that says the same
-            if not mine or [item.text for item in found] == [item.text for item in ours.was]:
+            if not mine or [item.text for item in present_items] == [item.text for item in ours.was]:
                 changes.append(ItemChange(name, None, UNMASKED if ours.mask is not None else LEFT))
-            elif len(mine) < len(found):
+            elif len(mine) < len(present_items):
                 items = _without(items, mine)
                 change = ItemChange(name, "remove", UNMASKED if ours.mask is not None else BESIDE)
-                changes.append(change.showing(_texts(found), _texts(_found(items, name))))
+                changes.append(change.with_values(_format_values(present_items), _format_values(_list_items(items, name))))
             else:
-                items = _restored(items, mine, ours.was)
+                items = _restore_items(items, mine, ours.was)
                 reason = UNMASKED if ours.mask is not None else RESTORED if ours.was else REMOVED
                 change = ItemChange(name, "replace" if ours.was else "remove", reason)
-                changes.append(change.showing(_texts(found), _texts(ours.was)))
+                changes.append(change.with_values(_format_values(present_items), _format_values(ours.was)))
     kept = ServiceEnvironment(entry.before, variables) if variables else None
-    return MergedItems(_value(items, value, entry.before, kept), kept, tuple(changes))
+    return MergedItems(_build_value(items, value, entry.before, kept), kept, tuple(changes))
 
 
-def _made_anew(value: Value | None, entry: ServiceEnvironment, digest: Digest) -> bool:
-    """Whether an entry speaks of a service that was deleted: one of its name was made again, or somebody wrote the value anew.
+def _is_recreated(value: Value | None, entry: ServiceEnvironment, digest: Digest) -> bool:
+    """Return True if an entry is of a deleted service: its name was reused, or its value was written again.
 
-    The ledger knows services by their names. Of a service that is still the same, items of ours are left; or there was but
-    one, which somebody changed, and all that others had there before is there.
+    The ledger identifies services by name. A service is still the same if items of Transom's remain; or if there was only one,
+    which was changed, and all former items of others are present.
     """
     if value is None:
         return True
-    items = list(value.texts())
+    items = list(value.to_texts())
     ours = entry.variables.items()
-    if any(_is_ours(item, name, variable, digest) for name, variable in ours for item in _found(items, name)):
+    if any(_is_ours(item, name, variable, digest) for name, variable in ours for item in _list_items(items, name)):
         return False
-    return len(ours) > 1 or _others(items) != _others(entry.before.value().texts() if entry.before else ())
+    return len(ours) > 1 or _list_other_items(items) != _list_other_items(
+        entry.before.to_value().to_texts() if entry.before else ()
+    )
 
 
 def _is_ours(item: LedgerItem, name: str, ours: ServiceVariable, digest: Digest) -> bool:
     return digest(name, item.text) in (ours.set, ours.former)
 
 
-def _found(items: list[str], name: str) -> tuple[LedgerItem, ...]:
-    return tuple(LedgerItem(index, item) for index, item in enumerate(items) if _name(item) == name)
+def _list_items(items: list[str], name: str) -> tuple[LedgerItem, ...]:
+    return tuple(LedgerItem(index, item) for index, item in enumerate(items) if _parse_name(item) == name)
 
 
-def _texts(found: Sequence[LedgerItem]) -> str | None:
-    """The values that items of one name have."""
-    return "; ".join(item.text.partition("=")[2] for item in found) if found else None
+def _format_values(items: Sequence[LedgerItem]) -> str | None:
+    """Format the values of items that have one name, or None."""
+    return "; ".join(item.text.partition("=")[2] for item in items) if items else None
 
 
-def _others(items: Iterable[str]) -> list[str]:
-    return [item for item in items if _name(item) not in VARIABLES]
+def _list_other_items(items: Iterable[str]) -> list[str]:
+    return [item for item in items if _parse_name(item) not in VARIABLES]
 
 
-def _name(item: str) -> str:
+def _parse_name(item: str) -> str:
     # the first character belongs to the name even when it is `=`: Windows has items such as `=C:=C:\`
     return (item[:1] + item[1:].split("=", 1)[0]).upper() if "=" in item[1:] else ""
 
 
-def _put(items: list[str], found: Sequence[LedgerItem], was: Sequence[LedgerItem], text: str) -> list[str]:
-    """`text` in the place of the first of `found`, the others gone; where there is none, in that of what it replaced once."""
-    place = found[0].index if found else was[0].index if was else len(items)
-    kept = _without(items, found)
+def _put(items: list[str], present_items: Sequence[LedgerItem], was: Sequence[LedgerItem], text: str) -> list[str]:
+    """Return the items with `text` at the first of `present_items`, without the others; else where the former was."""
+    place = present_items[0].index if present_items else was[0].index if was else len(items)
+    kept = _without(items, present_items)
     return [*kept[:place], text, *kept[place:]]
 
 
-def _without(items: list[str], gone: Sequence[LedgerItem]) -> list[str]:
-    taken = {item.index for item in gone}
+def _without(items: list[str], removed_items: Sequence[LedgerItem]) -> list[str]:
+    taken = {item.index for item in removed_items}
     return [item for index, item in enumerate(items) if index not in taken]
 
 
-def _set(
-    name: str, found: Sequence[LedgerItem], mine: Sequence[LedgerItem], ours: ServiceVariable | None, *, masked: bool
+def _describe_set(
+    name: str, present_items: Sequence[LedgerItem], mine: Sequence[LedgerItem], ours: ServiceVariable | None, *, masked: bool
 ) -> ItemChange:
-    action: Action = "replace" if found else "add"
+    action: Action = "replace" if present_items else "add"
     if ours is None:
-        return ItemChange(name, action, REPLACED if found else MASKED if masked else SETTINGS)
-    return ItemChange(name, action, CHANGED if len(mine) == len(found) == 1 else DRIFT)
+        return ItemChange(name, action, REPLACED if present_items else MASKED if masked else SETTINGS)
+    if len(mine) != 1 or len(present_items) != 1:
+        return ItemChange(name, action, DRIFT)
+    return ItemChange(name, action, MASKED if masked and ours.mask is None else CHANGED)
 
 
-def _restored(items: list[str], mine: Sequence[LedgerItem], was: Sequence[LedgerItem]) -> list[str]:
-    """What ours replaced in its place again, as far apart as it was: others may have put items before it since."""
+def _restore_items(items: list[str], mine: Sequence[LedgerItem], was: Sequence[LedgerItem]) -> list[str]:
+    """Restore what our items replaced, at the same distances: others may have inserted items before it since."""
     back = _without(items, mine)
     for item in sorted(was, key=lambda item: item.index):
         back.insert(min(mine[0].index + item.index - was[0].index, len(back)), item.text)
     return back
 
 
-def _value(items: list[str], now: Value | None, before: FormerValue | None, entry: ServiceEnvironment | None) -> Value | None:
-    """The value that holds `items`; once nothing of ours is left, byte for byte the one from before where the items agree.
+def _build_value(
+    items: list[str], now: Value | None, before: FormerValue | None, entry: ServiceEnvironment | None
+) -> Value | None:
+    """Build the value with `items`; if none is owned and they match the former value, return its exact bytes.
 
-    An empty value and none are the same to Windows: where there was none before, none is left.
+    An empty value and a missing value are the same to Windows: if there was none before, none is left.
     """
-    if items == list(now.texts() if now else ()) and (now is None or items or entry is not None or before is not None):
+    if items == list(now.to_texts() if now else ()) and (now is None or items or entry is not None or before is not None):
         return now
     if entry is None and before is not None:
-        was = before.value().texts()
-        if sorted(items) == sorted(was) and _others(items) == _others(was):
-            return before.value()
+        was = before.to_value().to_texts()
+        if sorted(items) == sorted(was) and _list_other_items(items) == _list_other_items(was):
+            return before.to_value()
     if entry is None and before is None and not items:
         return None
-    return multi_sz(items)
+    return build_multi_sz(items)
 
 
 def is_ours(name: str, present: NamedValue | None, entry: MachineVariable, digest: Digest) -> bool:
-    """Whether a variable of the machine is as it was set, or as it was before a change that was cut short."""
+    """Return True if a machine variable has the value that Transom set, before or after an interrupted change."""
     value = present.value if present else None
-    return value is not None and value.type == ValueType.SZ and digest(name, value.text()) in (entry.set, entry.former)
+    return value is not None and value.type == ValueType.SZ and digest(name, value.decode_text()) in (entry.set, entry.former)
 
 
 class MachineMerged(msgspec.Struct, frozen=True):
@@ -287,32 +297,32 @@ def merge_machine(
 ) -> MachineMerged:
     """One variable of the machine environment set to `wanted`, or (None) undone.
 
-    What was there before comes back with its type (REG_EXPAND_SZ), its bytes and the spelling of its name.
+    The former value is restored with its type (REG_EXPAND_SZ), its bytes and the spelling of its name.
     """
     spelled = present.name if present else name
     now = present.value if present else None
     untouched = entry is not None and is_ours(name, present, entry, digest)
     if wanted is not None:
-        value = sz(wanted)
+        value = build_sz(wanted)
         if now == value:
             return MachineMerged(spelled, now, entry, None)
-        was = entry.was if entry else (FormerValue.of(spelled, now) if now else None)
+        was = entry.was if entry else (FormerValue.from_value(spelled, now) if now else None)
         known = CHANGED if untouched else DRIFT
         reason = known if entry else REPLACED if now else SETTINGS
-        change = ItemChange(name, "replace" if now else "add", reason).showing(_shown(now), wanted)
-        former = digest(name, now.text()) if now and untouched else entry.set if entry else ""
-        booted = entry is not None and entry.is_had(boot)
+        change = ItemChange(name, "replace" if now else "add", reason).with_values(_read_string(now), wanted)
+        former = digest(name, now.decode_text()) if now and untouched else entry.set if entry else ""
+        booted = entry is not None and entry.is_inherited(boot)
         made = MachineVariable(digest(name, wanted), former, boot, was, booted=booted)
         return MachineMerged(spelled, value, made, change)
     if entry is None:
         return MachineMerged(spelled, now, None, None)
     if not untouched:
         return MachineMerged(spelled, now, None, ItemChange(name, None, LEFT))
-    back = entry.was.value() if entry.was else None
+    back = entry.was.to_value() if entry.was else None
     reason = RESTORED if back else REMOVED
-    change = ItemChange(name, "replace" if back else "remove", reason).showing(_shown(now), _shown(back))
+    change = ItemChange(name, "replace" if back else "remove", reason).with_values(_read_string(now), _read_string(back))
     return MachineMerged(entry.was.name if entry.was else spelled, back, None, change)
 
 
-def _shown(value: Value | None) -> str | None:
-    return value.text() if value is not None and value.type in (ValueType.SZ, ValueType.EXPAND_SZ) else None
+def _read_string(value: Value | None) -> str | None:
+    return value.decode_text() if value is not None and value.type in (ValueType.SZ, ValueType.EXPAND_SZ) else None

@@ -1,6 +1,6 @@
 """The files and directories of a payload, as a part of an installation.
 
-A file of somebody else's is kept beside ours and comes back. What is about to be put there stands in the ledger before; what is
+A file of another program is kept next to Transom's and restored later. The ledger lists files before they are sent; what is
 removed leaves it after it was seen to be gone.
 """
 
@@ -10,22 +10,22 @@ from typing import Final
 
 import msgspec
 
-from transom.windows.host import CHANGED, Step
-from transom.windows.parts.installed import Installed, OwnFile, describe
+from transom.windows.host.host_state import CHANGED, Step
+from transom.windows.parts.installed import InstalledPayload, OwnFile, describe
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry.names import FoldedDict, each_once, within_one, without
+from transom.windows.registry.names import FoldedDict, is_within_any, remove_duplicates, without
 
 _GONE: Final = "it is gone"
-_DRIFT: Final = "drift: somebody else changed it"
+_DRIFT: Final = "drift: changed after Transom sent it"
 _TAKEN: Final = "taken over from another operator"
 DRIFT: Final = (_GONE, _DRIFT)
-"""How the reasons of steps begin where nobody had asked for a change."""
+"""The beginning of the reasons of steps that no change of settings requires."""
 
 
 class FilePlace(msgspec.Struct, frozen=True):
-    """A file to be put at `path`. `recorded` is the digest that the ledger holds for it, from which its time follows.
+    """A file to put at `path`. `recorded` is its digest in the ledger, which determines its modification time.
 
-    `aside`: what was there at first is somebody else's and is kept beside it, once.
+    `aside`: the original file is foreign and is kept next to it, once.
     """
 
     path: str
@@ -36,12 +36,12 @@ class FilePlace(msgspec.Struct, frozen=True):
 
     @property
     def staged(self) -> str:
-        """A name of its own until it has its place: files of one content are moved each by itself."""
+        """Return a unique temporary name, so that files with equal content are moved separately."""
         return f"s-{hashlib.sha256(f'{self.path.casefold()} {self.sha256}'.encode()).hexdigest()}"
 
 
 class FileRemoval(msgspec.Struct, frozen=True):
-    """A file to be removed; `back`: the file that was kept beside it gets its name again."""
+    """A file to be removed; `back`: the file that was kept next to it gets its name again."""
 
     path: str
     back: bool = False
@@ -59,139 +59,147 @@ class FileChanges(msgspec.Struct, frozen=True):
     remove: tuple[FileRemoval, ...]
     leave: tuple[str, ...]
     lines: dict[str, OwnFile]
-    gone: tuple[str, ...]
-    """Files that the ledger no longer speaks of afterwards."""
+    forgotten: tuple[str, ...]
+    """Files that the ledger no longer lists afterwards."""
 
-    def begun(self, recorded: Installed, owned: Iterable[str]) -> Installed:
-        """What the ledger says while it is done; directories of `owned` are made to go with all that is in them."""
-        known = FoldedDict.of(owned)
+    def record_start(self, recorded: InstalledPayload, owned: Iterable[str]) -> InstalledPayload:
+        """Return the ledger's entry during the changes.
+
+        Created directories in `owned` are later removed with their content.
+        """
+        known = FoldedDict.from_names(owned)
         return msgspec.structs.replace(
             recorded,
             files=self.lines,
-            directories=each_once((*recorded.directories, *self.make)),
-            owned=each_once((*recorded.owned, *(path for path in self.make if path in known))),
+            directories=remove_duplicates((*recorded.directories, *self.make)),
+            owned=remove_duplicates((*recorded.owned, *(path for path in self.make if path in known))),
         )
 
-    def done(self, begun: Installed) -> Installed:
-        """What it says afterwards."""
-        gone = FoldedDict.of(self.gone)
+    def record_end(self, started: InstalledPayload) -> InstalledPayload:
+        """Return the ledger's entry after the changes."""
+        excluded = FoldedDict.from_names(self.forgotten)
         return msgspec.structs.replace(
-            begun,
-            files={path: own.settled(own.digest) for path, own in begun.files.items() if path not in gone},
-            directories=remaining(begun.directories, self.leave, self.clear),
-            owned=remaining(begun.owned, self.leave, self.clear),
+            started,
+            files={path: own.with_present_file(own.digest) for path, own in started.files.items() if path not in excluded},
+            directories=list_remaining(started.directories, self.leave, self.clear),
+            owned=list_remaining(started.owned, self.leave, self.clear),
         )
 
 
-def plan_files(recorded: Installed, draft: PlanBuilder) -> FileChanges:
-    """What has to be made, put and removed; each with its step."""
-    make = without(draft.desired.directories, draft.found.directories)
+def plan_files(recorded: InstalledPayload, draft: PlanBuilder) -> FileChanges:
+    """Plan the directories and files to create, replace and remove, each with its step."""
+    make = without(draft.desired.directories, draft.observed.directories)
     draft.steps += [Step("directory", path, "add", "part of the payload") for path in make]
     lines = FoldedDict(recorded.files)
-    place = _placed(recorded, lines, draft)
-    clear = _cleared(recorded, draft)
-    remove, gone = _removed(recorded, clear, draft)
-    return FileChanges(make, place, clear, remove, _left(recorded, clear, draft), dict(lines), gone)
+    place = _plan_placements(recorded, lines, draft)
+    clear = _plan_cleared_directories(recorded, draft)
+    remove, forgotten_paths = _plan_removals(recorded, clear, draft)
+    return FileChanges(
+        make, place, clear, remove, _list_unneeded_directories(recorded, clear, draft), dict(lines), forgotten_paths
+    )
 
 
-def _placed(recorded: Installed, lines: FoldedDict[OwnFile], draft: PlanBuilder) -> tuple[FilePlace, ...]:
-    """The files that are not there as they should be; `lines` gets what the ledger says of each file."""
-    desired, present, found = draft.desired, FoldedDict(draft.found.files), []
+def _plan_placements(recorded: InstalledPayload, lines: FoldedDict[OwnFile], draft: PlanBuilder) -> tuple[FilePlace, ...]:
+    """Plan the files that are missing or differ; update `lines` with the ledger's line of each file."""
+    desired, present, placements = draft.desired, FoldedDict(draft.observed.files), []
     for path, sha256 in desired.files.items():
-        there, own = present.get(path), lines.get(path)
-        recorded_digest = draft.digest("File", sha256)
-        settled = own.settled(there) if own else None
-        if there in (recorded_digest, sha256):
+        present_digest, own = present.get(path), lines.get(path)
+        recorded_digest = draft.compute_digest("File", sha256)
+        settled = own.with_present_file(present_digest) if own else None
+        if present_digest in (recorded_digest, sha256):
             if settled is not None:
                 lines[path] = settled
             continue
         # what belongs to a service that was taken over is ours to replace
-        found_sha256 = draft.found.found.get(path, "") if own is None and desired.takes else ""
-        aside = own.aside if own else there is not None and not found_sha256
+        found_sha256 = draft.observed.found.get(path, "") if own is None and desired.takes else ""
+        aside = own.aside if own else present_digest is not None and not found_sha256
         size = desired.sizes.get(path, 0)
-        found.append(FilePlace(path, sha256, size, recorded_digest, aside=aside))
-        former = settled if settled and settled.digest == there else None
-        as_found = own.found if own else found_sha256 and draft.digest("File", found_sha256)
+        placements.append(FilePlace(path, sha256, size, recorded_digest, aside=aside))
+        former = settled if settled and settled.digest == present_digest else None
+        as_found = own.found if own else found_sha256 and draft.compute_digest("File", found_sha256)
         lines[path] = OwnFile(
             recorded_digest, size, aside, former.digest if former else "", former.size if former else 0, as_found
         )
-        shown = own.describe(there) if own else there and "a file that is not Transom's"
-        reason = _TAKEN if found_sha256 else _reason(own, there, recorded_digest)
-        draft.steps.append(Step("file", path, "replace" if there else "add", reason, shown, describe(recorded_digest, size)))
+        shown = own.describe(present_digest) if own else present_digest and "a file that is not Transom's"
+        reason = _TAKEN if found_sha256 else _describe_reason(own, present_digest, recorded_digest)
+        draft.steps.append(
+            Step("file", path, "replace" if present_digest else "add", reason, shown, describe(recorded_digest, size))
+        )
         for name in desired.readers.get(path, ()):
             draft.restarts.setdefault(name, f"{path} changes")
-    return tuple(found)
+    return tuple(placements)
 
 
-def _reason(own: OwnFile | None, there: str | None, present: str) -> str:
+def _describe_reason(own: OwnFile | None, present_digest: str | None, present: str) -> str:
     if own is None:
-        return "in the place of a file that was there before; it is kept beside" if there else "part of the payload"
-    if there is None:
+        return "replaces an existing file, which is kept next to it" if present_digest else "part of the payload"
+    if present_digest is None:
         return _GONE
-    drift = there != own.former and (own.digest == present or there == CHANGED)
+    drift = present_digest != own.former and (own.digest == present or present_digest == CHANGED)
     return _DRIFT if drift else "the payload changed"
 
 
-def _cleared(recorded: Installed, draft: PlanBuilder) -> tuple[str, ...]:
-    """The payload's own directories, those alone that lie in no other of them, where nothing of it is to be there any more.
+def _plan_cleared_directories(recorded: InstalledPayload, draft: PlanBuilder) -> tuple[str, ...]:
+    """Plan to remove the outermost owned directories with their content if the payload is removed.
 
     Programs have written there: logs, certificates, images.
     """
     if draft.desired.payload:
         return ()
-    found = FoldedDict.of(())
+    result = FoldedDict.from_names(())
     for path in sorted(recorded.owned, key=len):
-        if not within_one(path, found):
-            found[path] = None
+        if not is_within_any(path, result):
+            result[path] = None
             draft.steps.append(Step("directory", path, "remove", "Transom made it, and it goes with all that is in it"))
-    return tuple(found)
+    return tuple(result)
 
 
-def _removed(
-    recorded: Installed, clear: tuple[str, ...], draft: PlanBuilder
+def _plan_removals(
+    recorded: InstalledPayload, clear: tuple[str, ...], draft: PlanBuilder
 ) -> tuple[tuple[FileRemoval, ...], tuple[str, ...]]:
-    """What is taken away of what the payload no longer has; and all of that, which the ledger speaks of no longer."""
-    found, present, cleared = [], FoldedDict(draft.found.files), FoldedDict.of(clear)
-    gone = without(recorded.files, draft.desired.files)
-    for path in gone:
-        own, there = recorded.files[path], present.get(path)
-        if within_one(path, cleared):
-            draft.steps.append(Step("file", path, "remove", "goes with its directory", own.describe(there)))
-        elif there is not None and there in (own.digest, own.former):
-            found.append(FileRemoval(path, own.aside))
-            draft.steps.append(Step("file", path, "remove", "no longer in the payload", own.describe(there)))
-        elif there is not None:
+    """Plan the removal of files that the payload no longer has; return the removals and all paths to forget."""
+    removals, present, cleared = [], FoldedDict(draft.observed.files), FoldedDict.from_names(clear)
+    forgotten_paths = without(recorded.files, draft.desired.files)
+    for path in forgotten_paths:
+        own, present_digest = recorded.files[path], present.get(path)
+        if is_within_any(path, cleared):
+            draft.steps.append(Step("file", path, "remove", "goes with its directory", own.describe(present_digest)))
+        elif present_digest is not None and present_digest in (own.digest, own.former):
+            removals.append(FileRemoval(path, own.aside))
+            draft.steps.append(Step("file", path, "remove", "no longer in the payload", own.describe(present_digest)))
+        elif present_digest is not None:
             draft.warnings.append(f"{path} was changed since it was sent: it is left")
-            draft.steps.append(Step("ledger", path, "remove", "changed by somebody else since it was sent: left as it is"))
+            draft.steps.append(Step("ledger", path, "remove", "changed after Transom sent it: left unchanged"))
         else:
             draft.steps.append(Step("ledger", path, "remove", "no longer in the payload, and not there"))
-    return tuple(found), gone
+    return tuple(removals), forgotten_paths
 
 
-def _left(recorded: Installed, clear: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
+def _list_unneeded_directories(recorded: InstalledPayload, clear: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
     """Directories that we made and that nothing of the payload needs: removed where they are empty, and forgotten."""
-    cleared = FoldedDict.of(clear)
+    cleared = FoldedDict.from_names(clear)
     unneeded = without(sorted(recorded.directories, key=len, reverse=True), draft.desired.directories)
-    return tuple(path for path in unneeded if not within_one(path, cleared))
+    return tuple(path for path in unneeded if not is_within_any(path, cleared))
 
 
-def programs_of(recorded: Installed, clear: tuple[str, ...]) -> tuple[str, ...]:
-    """The directories of files that were sent, but for those that go as a whole."""
-    cleared = FoldedDict.of(clear)
-    return tuple(dict.fromkeys(path.rpartition("\\")[0] for path in recorded.files if not within_one(path, cleared)))
+def list_program_directories(recorded: InstalledPayload, clear: tuple[str, ...]) -> tuple[str, ...]:
+    """List the directories of files that were sent, except those that are removed with their content."""
+    cleared = FoldedDict.from_names(clear)
+    return tuple(dict.fromkeys(path.rpartition("\\")[0] for path in recorded.files if not is_within_any(path, cleared)))
 
 
-def found_directories(recorded: Installed, make: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
-    """Those of the payload that are there, and that somebody else may have made.
+def list_unverified_directories(recorded: InstalledPayload, make: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
+    """List the payload's directories that exist and may have been created by another program.
 
-    Who made what lies in a directory of ours is known; the ledger speaks also of one that somebody else was first to make.
+    The origin of what is in an owned directory is known; the ledger also records a directory that another program created
+    first.
     """
-    known = FoldedDict.of(recorded.directories)
-    there = without(draft.desired.directories, make)
-    return tuple(path for path in there if path not in known or path.rpartition("\\")[0] not in known)
+    known = FoldedDict.from_names(recorded.directories)
+    existing = without(draft.desired.directories, make)
+    return tuple(path for path in existing if path not in known or path.rpartition("\\")[0] not in known)
 
 
-def remaining(directories: tuple[str, ...], leave: tuple[str, ...], clear: tuple[str, ...]) -> tuple[str, ...]:
+def list_remaining(directories: tuple[str, ...], leave: tuple[str, ...], clear: tuple[str, ...]) -> tuple[str, ...]:
     """Those that are neither left nor cleared."""
-    left, cleared = set(leave), FoldedDict.of(clear)
-    return tuple(path for path in directories if path not in left and not within_one(path, cleared))
+    left, cleared = set(leave), FoldedDict.from_names(clear)
+    return tuple(path for path in directories if path not in left and not is_within_any(path, cleared))

@@ -4,19 +4,20 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from transom.windows.host import Preparation, entries, stamp
+from transom.windows.host import entries
+from transom.windows.host.host_state import Preparation, compute_file_time
 from transom.windows.host.queries import LEDGER
-from transom.windows.registry import Registry
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.names import FoldedDict, same
-from transom.windows.registry.values import sz
+from transom.windows.registry.names import FoldedDict, is_same
+from transom.windows.registry.registry import Registry
+from transom.windows.registry.values import build_sz
 
 INSTALLED = LEDGER + r"\Installed"
 FILES = INSTALLED + r"\Files"
-_OWNED = sz("owned")
+_OWNED = build_sz("owned")
 
 
-class TakenOver(msgspec.Struct, frozen=True, omit_defaults=True):
+class TakenOverService(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a service was found that is ours by a person's word: its command line (`ImagePath`), and its `Type` and `Start`."""
 
     command: str
@@ -27,21 +28,21 @@ class TakenOver(msgspec.Struct, frozen=True, omit_defaults=True):
 class OwnService(msgspec.Struct, frozen=True, omit_defaults=True):
     """A service of the payload: made by us, or there before (adopted): then its environment alone is ours.
 
-    `networks` are the HNS networks that it makes, which go after it. `taken`: another operator made it, and a person gave it
-    to Transom: it is kept, upgraded and removed as one of ours.
+    `networks` are the HNS networks that it makes, which go after it. `taken`: another operator created it, and a user handed it
+    over to Transom: it is kept, upgraded and removed like Transom's own.
     """
 
     adopted: bool = False
     networks: tuple[str, ...] = ()
-    taken: TakenOver | None = None
+    taken: TakenOverService | None = None
 
 
 class OwnFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file that was sent: the keyed digest of its SHA-256, and its size.
+    """A file that Transom sent: the keyed digest of its SHA-256, and its size.
 
-    `aside`: a file of somebody else's was there, and lies beside it. `former`: what it replaces, as long as that may still
-    be there, for the line is written before the file is replaced. `found`: the same digest of the file that lay there when its
-    services were taken over; it does not come back.
+    `aside`: a foreign file existed and is kept next to it. `former`: the file that it replaces, as long as that may still
+    exist, since the line is written before the file is replaced. `found`: the same digest of the file that existed when its
+    services were taken over; it is not restored.
     """
 
     digest: str
@@ -51,28 +52,30 @@ class OwnFile(msgspec.Struct, frozen=True, omit_defaults=True):
     former_size: int = 0
     found: str = ""
 
-    def known(self, size: int, modified: int) -> str | None:
-        """The digest of what lies there, by its size and its time; None where it is neither of the two that were sent."""
+    def match_digest(self, size: int, modified: int) -> str | None:
+        """Return the digest of the present file by its size and time; None if it is neither of the two that were sent."""
         for digest_, size_ in ((self.digest, self.size), (self.former, self.former_size)):
-            if digest_ and (size, modified) == (size_, stamp(digest_)):
+            if digest_ and (size, modified) == (size_, compute_file_time(digest_)):
                 return digest_
         return None
 
-    def describe(self, there: str | None) -> str | None:
-        """What lies there by its digest, for people; None where nothing does."""
-        if there in (self.digest, self.former):
-            return describe(there, self.size if there == self.digest else self.former_size)
-        return there and "changed since it was sent"
+    def describe(self, present_digest: str | None) -> str | None:
+        """Describe the present file by its digest, for people; None if it does not exist."""
+        if present_digest in (self.digest, self.former):
+            return describe(present_digest, self.size if present_digest == self.digest else self.former_size)
+        return present_digest and "changed since it was sent"
 
-    def settled(self, there: str | None) -> "OwnFile":
-        """The line once it is seen which of the two is there."""
-        if there not in (self.digest, self.former) or not self.former:
+    def with_present_file(self, present_digest: str | None) -> "OwnFile":
+        """Return the line with only the one of the two files that is present."""
+        if present_digest not in (self.digest, self.former) or not self.former:
             return self
-        return OwnFile(there, self.size if there == self.digest else self.former_size, self.aside, found=self.found)
+        return OwnFile(
+            present_digest, self.size if present_digest == self.digest else self.former_size, self.aside, found=self.found
+        )
 
 
 def describe(digest: str, size: int) -> str:
-    """A file that was or will be sent, for people: a keyed digest tells two contents apart and gives neither away."""
+    """Describe a file that was or will be sent: a keyed digest distinguishes contents without revealing them."""
     return f"{size} bytes, {digest[:12]}"
 
 
@@ -83,18 +86,18 @@ class Output(msgspec.Struct, frozen=True):
     boot: int | None = None
 
 
-class Prepared(msgspec.Struct, frozen=True, omit_defaults=True):
+class PreparedWindows(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was done to Windows itself; `boot` is the boot in which it was, where only the next one completes it."""
 
     preparation: Preparation
     boot: int | None = None
 
 
-class Installed(msgspec.Struct, frozen=True):
+class InstalledPayload(msgspec.Struct, frozen=True):
     """What of a payload is on the host. `owned` are those of `directories` that go with all that is in them."""
 
     payload: str = ""
-    prepared: Prepared | None = None
+    prepared: PreparedWindows | None = None
     services: dict[str, OwnService] = {}
     files: dict[str, OwnFile] = {}
     directories: tuple[str, ...] = ()
@@ -102,52 +105,52 @@ class Installed(msgspec.Struct, frozen=True):
     outputs: dict[str, Output] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything of a payload is there."""
+        """Return True if anything of a payload is installed."""
         return bool(self.payload or self.prepared or self.services or self.files or self.directories or self.outputs)
 
-    def settled(self, there: Mapping[str, str]) -> "Installed":
-        """The same once it is seen which files are there: their digests by path."""
-        digests = FoldedDict(there)
-        files = {path: file.settled(digests.get(path)) for path, file in self.files.items()}
+    def settle(self, present_digests: Mapping[str, str]) -> "InstalledPayload":
+        """Return a copy whose lines have only the present files, from their digests by path."""
+        digests = FoldedDict(present_digests)
+        files = {path: file.with_present_file(digests.get(path)) for path, file in self.files.items()}
         return msgspec.structs.replace(self, files=files)
 
-    def file(self, path: str) -> OwnFile | None:
-        """The file at a path, compared without case."""
-        return next((file for name, file in self.files.items() if same(name, path)), None)
+    def find_file(self, path: str) -> OwnFile | None:
+        """Return the file at a path, compared without case, or None."""
+        return next((file for name, file in self.files.items() if is_same(name, path)), None)
 
-    def service(self, name: str) -> OwnService | None:
-        """The service of that name, compared without case."""
-        return next((service for known, service in self.services.items() if same(known, name)), None)
+    def find_service(self, name: str) -> OwnService | None:
+        """Return the service with that name, compared without case, or None."""
+        return next((service for item, service in self.services.items() if is_same(item, name)), None)
 
 
-def read(registry: Registry) -> Installed:
-    """The ledger's entry. Raises LedgerError."""
-    key = registry.key(INSTALLED)
+def read(registry: Registry) -> InstalledPayload:
+    """Read the ledger's entry. Raises LedgerError."""
+    key = registry.find_key(INSTALLED)
     payload = key.get("Payload") if key else None
-    prepared = entries.entry(key, "Preparation", Prepared) if key and key.get("Preparation") else None
-    directories = registry.key(rf"{INSTALLED}\Directories")
-    return Installed(
-        payload.text() if payload else "",
+    prepared = entries.read_entry(key, "Preparation", PreparedWindows) if key and key.get("Preparation") else None
+    directories = registry.find_key(rf"{INSTALLED}\Directories")
+    return InstalledPayload(
+        payload.decode_text() if payload else "",
         prepared,
-        entries.entries(registry, rf"{INSTALLED}\Services", OwnService),
-        entries.entries(registry, FILES, OwnFile),
-        tuple(entries.names(directories)),
-        tuple(path for path in entries.names(directories) if directories and directories.get(path) == _OWNED),
-        entries.entries(registry, rf"{INSTALLED}\Variables", Output),
+        entries.read_entries(registry, rf"{INSTALLED}\Services", OwnService),
+        entries.read_entries(registry, FILES, OwnFile),
+        tuple(entries.iter_value_names(directories)),
+        tuple(path for path in entries.iter_value_names(directories) if directories and directories.get(path) == _OWNED),
+        entries.read_entries(registry, rf"{INSTALLED}\Variables", Output),
     )
 
 
-def lines(entry: Installed) -> Iterator[SetValue]:
-    """A value for each service, file, directory and variable."""
+def iter_ledger_values(entry: InstalledPayload) -> Iterator[SetValue]:
+    """Yield a value for each service, file, directory and variable."""
     if entry:
-        yield SetValue(INSTALLED, "Payload", sz(entry.payload))
+        yield SetValue(INSTALLED, "Payload", build_sz(entry.payload))
     if entry.prepared:
-        yield entries.line(INSTALLED, "Preparation", entry.prepared)
+        yield entries.build_ledger_value(INSTALLED, "Preparation", entry.prepared)
     for name, own in entry.services.items():
-        yield entries.line(rf"{INSTALLED}\Services", name, own)
+        yield entries.build_ledger_value(rf"{INSTALLED}\Services", name, own)
     for path, file in entry.files.items():
-        yield entries.line(FILES, path, file)
+        yield entries.build_ledger_value(FILES, path, file)
     for path in entry.directories:
-        yield SetValue(rf"{INSTALLED}\Directories", path, _OWNED if path in entry.owned else sz(""))
+        yield SetValue(rf"{INSTALLED}\Directories", path, _OWNED if path in entry.owned else build_sz(""))
     for name, output in entry.outputs.items():
-        yield entries.line(rf"{INSTALLED}\Variables", name, output)
+        yield entries.build_ledger_value(rf"{INSTALLED}\Variables", name, output)

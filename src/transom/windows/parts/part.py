@@ -9,18 +9,18 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from transom.proxy.settings import Egress
-from transom.windows.host import DesiredState
+from transom.windows.host.host_state import DesiredState
 from transom.windows.host.queries import Queries
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry import Registry
 from transom.windows.registry.edits import Edit, SetValue
+from transom.windows.registry.registry import Registry
 
 Entry = TypeVar("Entry")
-"""What the ledger has of a part: true where there is something of Transom's, or owed."""
+"""The ledger's entry for a part: true if it has values of Transom's, or pending ones."""
 
 
 class Assumption(msgspec.Struct, frozen=True):
-    """What a part takes for granted of Windows and nobody has seen there; `check` is one line for a real machine."""
+    """An unverified assumption of a part about Windows; `check` is a one-line test for a real machine."""
 
     claim: str
     source: str
@@ -40,31 +40,31 @@ class Part(Protocol[Entry]):
     """What is asked, planned and recorded of a part."""
 
     def read(self, registry: Registry, /) -> Entry:
-        """The entry in the ledger of a host. Raises LedgerError."""
+        """Read the entry from a host's ledger. Raises LedgerError."""
         ...
 
-    def lines(self, entry: Entry, /) -> Iterable[SetValue]:
-        """The entry as values below the ledger's key, those first that have to be there when an import is cut short."""
+    def iter_ledger_values(self, entry: Entry, /) -> Iterable[SetValue]:
+        """Yield the entry as values below the ledger's key, first those that an interrupted import must have written."""
         ...
 
-    def more(self, entry: Entry, draft: PlanBuilder, /) -> Queries:
-        """What has to be read as well before the draft can be relied on: asked once every part has planned."""
+    def build_follow_up_queries(self, entry: Entry, draft: PlanBuilder, /) -> Queries:
+        """Build the queries that the draft also depends on; called once every part has planned."""
         ...
 
     def plan(self, entry: Entry, draft: PlanBuilder, /) -> Entry:
-        """Enters into the draft what brings the host to what is wanted, and gives what the ledger has to say then."""
+        """Add the steps to the desired state to the draft, and returns the new entry of the ledger."""
         ...
 
 
 class Setting(Part[Entry], Protocol[Entry]):
-    """A part that the egress settings speak of."""
+    """A part that the egress settings configure."""
 
     ABOUT: About
 
-    def wish(self, egress: Egress, /) -> Iterable[Edit]:
-        """The registry values that the settings ask for; nothing where they do not ask for it."""
+    def iter_desired_edits(self, egress: Egress, /) -> Iterable[Edit]:
+        """Yield the registry values that the settings require; none if they do not use this part."""
         ...
 
-    def asks(self, desired: DesiredState, /, *, change_expected: bool) -> Queries:
-        """What has to be read of it to see whether a host is as desired."""
+    def build_initial_queries(self, desired: DesiredState, /, *, change_expected: bool) -> Queries:
+        """Build the queries that show whether this part of a host is as desired."""
         ...

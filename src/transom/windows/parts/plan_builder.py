@@ -1,15 +1,15 @@
-"""A plan in the making: what is wanted, what is there, and what the parts found to do so far."""
+"""A plan in the making: desired state, actual state, and the steps that the parts added so far."""
 
 from typing import Literal
 
-from transom.windows.host import DesiredState, ObservedState, Step
 from transom.windows.host.entries import digest
-from transom.windows.parts.adopted import Adopted
-from transom.windows.registry import NamedValue
+from transom.windows.host.host_state import DesiredState, ObservedState, Step
+from transom.windows.parts.adopted import AdoptedState
 from transom.windows.registry.edits import DeleteValue, Edit, SetValue
+from transom.windows.registry.registry import NamedValue
 
 When = Literal["now", "boot", "manual"]
-"""When services are restarted: now, by the next boot, or once somebody says so."""
+"""When services restart: now, with the next reboot, or on request."""
 
 
 class PlanBuilder:
@@ -18,31 +18,31 @@ class PlanBuilder:
     def __init__(
         self,
         desired: DesiredState,
-        found: ObservedState,
+        observed: ObservedState,
         salt: bytes,
         *,
         when: When = "now",
-        taken: Adopted | None = None,
-        begun: bool = False,
+        taken: AdoptedState | None = None,
+        was_changed_before: bool = False,
     ) -> None:
         self.desired = desired
-        self.found = self.actual = found
-        """The host as it was read, and as the installation leaves it."""
+        self.observed = self.actual = observed
+        """The observed host, and the host after the installation."""
         self.when = when
-        self.begun = begun
+        self.was_changed_before = was_changed_before
         """Whether a plan was carried out on the host before."""
         # once: what comes to be there later is somebody else's again
-        self.taken = None if begun else taken
+        self.taken = None if was_changed_before else taken
         self.steps: list[Step] = []
         self.edits: list[Edit] = []
         self.made_keys: list[str] = []
-        """Keys that `edits` make, parents first: noted, to be taken away when nothing is in them."""
+        """Keys that `edits` make, parents first: recorded, and deleted when they are empty."""
         self.used_keys: list[str] = []
         """Keys that hold something of Transom's."""
         self.restarts: dict[str, str] = {}
         """Services to restart, with the reason."""
         self.trusting: tuple[str, ...] = ()
-        """Services that must have started since the certificates of ours came."""
+        """Services that must have started after Transom added its certificates."""
         self.removed: tuple[str, ...] = ()
         """Services that the installation deletes."""
         self.needed: tuple[str, ...] = ()
@@ -52,14 +52,16 @@ class PlanBuilder:
         self.warnings: list[str] = []
         self.faults: list[str] = []
         """What cannot be done, and is left."""
+        self.disabled: tuple[str, ...] = ()
+        """Services that run and owe a restart, and that Windows would not start again."""
         self._salt = salt
 
-    def digest(self, name: str, value: str) -> str:
-        """The salted hash that tells whether a value is still the one that was set."""
+    def compute_digest(self, name: str, value: str) -> str:
+        """Return the salted hash that shows whether a value is still the one that Transom set."""
         return digest(self._salt, name, value)
 
     def set_value(self, path: str, present: NamedValue | None, wanted: NamedValue | None) -> None:
-        """The edits from the value that is there (None: none) to the one that is wanted, under its name as spelled."""
+        """Add the edits from the present value (None: missing) to the wanted one, with the name as spelled there."""
         if present is not None and wanted is not None and present.value == wanted.value:
             return
         if present is not None and (wanted is None or present.name != wanted.name):

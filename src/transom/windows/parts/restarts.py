@@ -7,7 +7,7 @@ Dependencies = Mapping[str, tuple[str, ...]]
 """Service to the services that it depends on (DependOnService; Microsoft: "HKLM\\SYSTEM\\CurrentControlSet\\Services")."""
 
 
-def dependants(names: Iterable[str], dependencies: Dependencies) -> tuple[str, ...]:
+def list_dependants(names: Iterable[str], dependencies: Dependencies) -> tuple[str, ...]:
     """Every service that depends on one of `names`, at any depth, without `names` themselves."""
     # by their numbers, so that those of one depth keep their order
     spelled = list(dependencies)
@@ -16,19 +16,19 @@ def dependants(names: Iterable[str], dependencies: Dependencies) -> tuple[str, .
         for need in needs:
             needing.setdefault(need.casefold(), []).append(number)
     level = {name.casefold() for name in names}
-    reached, found = set(level), list[str]()
+    reached, result = set(level), list[str]()
     while level:
         more = [spelled[number] for number in sorted({number for name in level for number in needing.get(name, ())})]
         level = {name.casefold() for name in more} - reached
-        found.extend(name for name in more if name.casefold() in level)
+        result.extend(name for name in more if name.casefold() in level)
         reached |= level
-    return tuple(found)
+    return tuple(result)
 
 
 def stop_order(names: Iterable[str], dependencies: Dependencies) -> tuple[str, ...]:
-    """`names` with dependants before what they depend on; the order of start is the reverse. A cycle keeps the given order.
+    """Order `names` with dependants before their dependencies; the start order is the reverse.
 
-    A group (`+name`) in DependOnService is no service and is not looked at.
+    Cycles keep their order. A group (`+name`) in DependOnService is not a service and is ignored.
     """
     by_name = {name.casefold(): name for name in names}
     folded = {name.casefold(): needs for name, needs in dependencies.items()}
@@ -56,7 +56,7 @@ def start_order(names: Iterable[str], dependencies: Dependencies) -> tuple[str, 
         entered.add(first)
         while path:
             name, needs = path[-1]
-            need = next((one.casefold() for one in needs if one.casefold() not in entered), None)
+            need = next((need.casefold() for need in needs if need.casefold() not in entered), None)
             if need is not None:
                 entered.add(need)
                 path.append((need, iter(folded.get(need, ()))))
@@ -67,8 +67,8 @@ def start_order(names: Iterable[str], dependencies: Dependencies) -> tuple[str, 
     return tuple(ordered.values())
 
 
-def cycle(dependencies: Dependencies) -> tuple[str, ...]:
-    """A circle of services that depend on each other, its first named again at the end; none: empty."""
+def find_cycle(dependencies: Dependencies) -> tuple[str, ...]:
+    """Return a cycle of services that depend on each other, its first name repeated at the end; empty if none."""
     spelled = {name.casefold(): name for name in dependencies}
     try:
         graph = {name.casefold(): [need.casefold() for need in needs] for name, needs in dependencies.items()}

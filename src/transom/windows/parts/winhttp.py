@@ -6,9 +6,9 @@ from typing import Final
 from transom.proxy.settings import Egress
 from transom.windows.parts.part import About, Assumption
 from transom.windows.parts.registry_value import RegistryValue
-from transom.windows.parts.winhttp_value import VALUE, settings, shown
+from transom.windows.parts.winhttp_value import VALUE, build_settings, format_value
 from transom.windows.registry.edits import Edit, SetValue
-from transom.windows.registry.values import ValueType, binary
+from transom.windows.registry.values import ValueType, build_binary
 
 KEY: Final = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\Windows\CurrentVersion\Internet Settings\Connections"
 TARGET: Final = "WinHTTP proxy"
@@ -25,7 +25,7 @@ ABOUT: Final = About(
             rf'"{KEY.replace("HKEY_LOCAL_MACHINE", "HKLM")}" /v {VALUE}`',
         ),
         Assumption(
-            "A WinHTTP proxy written into the registry holds for programs that start later, as one set by netsh",
+            "A WinHTTP proxy written into the registry applies to programs that start later, as one set by netsh",
             'Microsoft Learn, "WinHttpSetDefaultProxyConfiguration" (persistent, in the registry)',
             "set it by `transom userdata`'s script, `netsh winhttp show proxy`",
         ),
@@ -33,11 +33,17 @@ ABOUT: Final = About(
 )
 
 
-def wish(egress: Egress) -> Iterator[Edit]:
-    """The value, where the settings ask for it and WinHTTP can use a proxy of theirs."""
-    if egress.windows.win_http and (data := settings(egress)) is not None:
-        yield SetValue(KEY, VALUE, binary(data))
+def iter_desired_edits(egress: Egress) -> Iterator[Edit]:
+    """Yield the value, if the settings enable it and WinHTTP can use one of their proxies."""
+    if egress.windows.win_http and (data := build_settings(egress)) is not None:
+        yield SetValue(KEY, VALUE, build_binary(data))
 
 
-_SET: Final = RegistryValue(KEY, VALUE, ValueType.BINARY, "WinHTTP", TARGET, "spec.windows.winHTTP", shown)
-asks, more, read, lines, plan = _SET.asks, _SET.more, _SET.read, _SET.lines, _SET.plan
+_SET: Final = RegistryValue(KEY, VALUE, ValueType.BINARY, "WinHTTP", TARGET, "spec.windows.winHTTP", format_value)
+build_initial_queries, build_follow_up_queries, read, iter_ledger_values, plan = (
+    _SET.build_initial_queries,
+    _SET.build_follow_up_queries,
+    _SET.read,
+    _SET.iter_ledger_values,
+    _SET.plan,
+)

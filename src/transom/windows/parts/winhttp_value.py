@@ -21,16 +21,25 @@ _PROXY: Final = 3
 _NUMBER: Final = struct.Struct("<I")
 
 
-def settings(egress: Egress) -> bytes | None:
-    """The value for the proxies and the list of `egress`, without credentials; None where WinHTTP can use none of them.
+def build_settings(egress: Egress) -> bytes | None:
+    """Build the value for the proxies and the bypass list, without credentials; None if WinHTTP cannot use them.
 
-    WinHTTP speaks plain HTTP to a proxy (Microsoft Learn, WINHTTP_PROXY_INFO): one with an `https` URL is left out.
+    WinHTTP connects to a proxy with plain HTTP (Microsoft Learn, WINHTTP_PROXY_INFO): a proxy with an `https` URL is left
+    out.
     """
-    proxies = [
-        f"{scheme}={address}"
-        for scheme, proxy in (("http", egress.http_proxy), ("https", egress.https_proxy))
-        if (address := _address(proxy)) is not None
-    ]
+    return _encode_value(_format_address(egress.http_proxy), _format_address(egress.https_proxy), egress)
+
+
+def build_first_boot_settings(egress: Egress) -> bytes | None:
+    """Return the value for a machine without a login so far: `httpProxy` replaces an `httpsProxy` with TLS."""
+    https = _format_address(egress.https_proxy)
+    if https is None and egress.https_proxy:
+        https = _format_address(egress.http_proxy)
+    return _encode_value(_format_address(egress.http_proxy), https, egress)
+
+
+def _encode_value(http: str | None, https: str | None, egress: Egress) -> bytes | None:
+    proxies = [f"{scheme}={address}" for scheme, address in (("http", http), ("https", https)) if address is not None]
     if not proxies:
         return None
     texts = [text.encode("ascii") for text in (";".join(proxies), translate(egress.no_proxy, "ProxyOverride").text)]
@@ -38,12 +47,7 @@ def settings(egress: Egress) -> bytes | None:
     return numbers + b"".join(_NUMBER.pack(len(text)) + text for text in texts)
 
 
-def proxy_for_https(egress: Egress) -> str | None:
-    """Host and port of the proxy for https URLs, where plain HTTP is spoken to it; no credentials."""
-    return _address(egress.https_proxy)
-
-
-def _address(proxy: Secret | None) -> str | None:
+def _format_address(proxy: Secret | None) -> str | None:
     """Host and port without userinfo."""
     if not proxy:
         return None
@@ -54,23 +58,23 @@ def _address(proxy: Secret | None) -> str | None:
     return f"{host}:{read.port or 80}"
 
 
-def shown(value: Value) -> str | None:
-    """The value for people: `direct`, or proxies and bypass list without userinfo; None where it has another shape."""
+def format_value(value: Value) -> str | None:
+    """Format the value for people: `direct`, or proxies and bypass list without userinfo; None if it is malformed."""
     try:
         numbers = struct.unpack_from("<III", value.data)
-        proxies, at = _text(value.data, 12)
-        bypass, _ = _text(value.data, at)
+        proxies, at = _read_string(value.data, 12)
+        bypass, _ = _read_string(value.data, at)
     except (struct.error, UnicodeDecodeError):
         return None
     if numbers[2] == _DIRECT:
         return "direct"
     _, userinfo, rest = proxies.rpartition("@")
-    told = f"{REDACTED}@{rest}" if userinfo else proxies
-    return f"{told} bypass={bypass}" if bypass else told
+    shown_proxies = f"{REDACTED}@{rest}" if userinfo else proxies
+    return f"{shown_proxies} bypass={bypass}" if bypass else shown_proxies
 
 
-def _text(data: bytes, at: int) -> tuple[str, int]:
-    """The text whose length stands at a place, and where what follows it begins."""
+def _read_string(data: bytes, at: int) -> tuple[str, int]:
+    """Read the length-prefixed string at a position; return it and the position after it."""
     (length,) = _NUMBER.unpack_from(data, at)
     end = at + _NUMBER.size + length
     if end > len(data):

@@ -1,4 +1,4 @@
-"""Registries as OpenShift's objects ask for them: ImageDigestMirrorSet and ImageTagMirrorSet (config.openshift.io/v1), and CAs.
+"""Registries from OpenShift's objects: ImageDigestMirrorSet and ImageTagMirrorSet (config.openshift.io/v1), and CAs.
 
 containerd knows mirrors of whole registries alone. A source with a path is taken where the mirror's path ends with that path:
 the registry as a whole can be sent there. What cannot be expressed is named, and costs nothing but itself.
@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.proxy.trust import Certificate, parse_bundle, pem
+from transom.proxy.trust import Certificate, format_pem, parse_bundle
 from transom.windows.payload.pull_secret import Logins
-from transom.windows.payload.registries import ImageRegistry, Mirror
+from transom.windows.payload.registries import ImageRegistry, Mirror, get_registry_name
 
 LISTS: Final = {"imageDigestMirrors": False, "imageTagMirrors": True}
 """The lists of the two kinds, each with whether its mirrors are asked for tags."""
@@ -23,13 +23,13 @@ _PATH: Final = re.compile(r"[A-Za-z0-9._/-]*")
 
 
 class Registries(msgspec.Struct, frozen=True):
-    """The registries, and what containerd cannot be told."""
+    """The registries, and settings that containerd does not support."""
 
     registries: tuple[ImageRegistry, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-class _Mirrored:
+class _RegistryMirrors:
     """What the sets ask of one registry."""
 
     def __init__(self) -> None:
@@ -37,48 +37,52 @@ class _Mirrored:
         self.fallback = True
 
 
-def registries(
+def build_registries(
     sets: Iterable[Mapping[str, Any]], logins: Logins | None = None, authorities: Mapping[str, str] | None = None
 ) -> Registries:
-    """Of mirror sets in the order of their names. `authorities` are PEM texts by registry (`read_authorities`).
+    """Build the registries from mirror sets, in the order of their names.
 
-    A source that one of them says never to contact is not contacted. A mirror that one of them asks for tags is asked for them.
+    `authorities` are PEM texts by registry (`read_authorities`). A source is not contacted if a set has NeverContactSource
+    for it. A mirror serves tags if a set requests it.
     """
     logins, authorities = logins or Logins(), authorities or {}
-    asked: dict[str, _Mirrored] = {}
+    mirrored_by_registry: dict[str, _RegistryMirrors] = {}
     problems: list[str] = list(logins.problems)
-    for name, entry, resolve in _entries(sets):
+    for name, entry, resolve in _iter_entries(sets):
         source = _place(str(entry.get("source", "")))
         if source is None:
-            problems.append(f"{name}: source {entry.get('source')!r}: {_unsaid(str(entry.get('source', '')))}")
+            problems.append(f"{name}: source {entry.get('source')!r}: {_describe_unsupported(str(entry.get('source', '')))}")
             continue
-        registry, _, path = source.partition("/")
-        wanted = asked.setdefault(registry, _Mirrored())
+        host, _, path = source.partition("/")
+        registry = get_registry_name(host)
+        wanted = mirrored_by_registry.setdefault(registry, _RegistryMirrors())
         wanted.fallback &= entry.get("mirrorSourcePolicy") != "NeverContactSource"
         mirrors = entry.get("mirrors")
         for text in map(str, mirrors if isinstance(mirrors, list) else ()):
             place = _place(text)
             if place is None:
-                problems.append(f"{name}: mirror {text!r} of {source}: {_unsaid(text)}")
-            elif (whole := _whole(place, path)) is None:
+                problems.append(f"{name}: mirror {text!r} of {source}: {_describe_unsupported(text)}")
+            elif (whole := _find_whole_mirror(place, path)) is None:
                 problems.append(
                     f"{name}: {place} for {source}: containerd mirrors whole registries, and this does not end with /{path}"
                 )
             else:
                 wanted.mirrors[whole] = wanted.mirrors.get(whole, False) or resolve
-    found = [
+    image_registries = [
         ImageRegistry(
             registry,
-            tuple(Mirror(place, resolve, logins.of(place)) for place, resolve in one.mirrors.items()),
-            one.fallback,
+            tuple(Mirror(place, resolve, logins.find_login(place)) for place, resolve in item.mirrors.items()),
+            item.fallback,
             authorities.get(registry, ""),
         )
-        for registry, one in asked.items()
-        if one.mirrors or not one.fallback
+        for registry, item in mirrored_by_registry.items()
+        if item.mirrors or not item.fallback
     ]
-    named = {one.name for one in found}
-    found += [ImageRegistry(name, authorities=text) for name, text in sorted(authorities.items()) if name not in named]
-    return Registries(tuple(found), tuple(problems))
+    named = {item.name for item in image_registries}
+    image_registries += [
+        ImageRegistry(name, authorities=text) for name, text in sorted(authorities.items()) if name not in named
+    ]
+    return Registries(tuple(image_registries), tuple(problems))
 
 
 def read_authorities(texts: Iterable[tuple[str, str, str]]) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -86,47 +90,47 @@ def read_authorities(texts: Iterable[tuple[str, str, str]]) -> tuple[dict[str, s
 
     A registry's port is behind two dots, as a key of a ConfigMap has no colon (OpenShift, "additionalTrustedCA").
     """
-    found: dict[str, dict[Certificate, None]] = {}
+    certificates_by_registry: dict[str, dict[Certificate, None]] = {}
     problems: list[str] = []
     for where, key, text in texts:
-        name = _colon(key)
+        name = get_registry_name(_parse_registry_key(key))
         if not _REGISTRY.fullmatch(name):
-            problems.append(f"{where}: {key!r} is no registry: write host, or host..port")
+            problems.append(f"{where}: {key!r} is not a registry: use host, or host..port")
             continue
         bundle = parse_bundle(text)
-        problems += [f"{where}: {key}: {one}" for one in bundle.problems if one.severity == "error"]
+        problems += [f"{where}: {key}: {problem}" for problem in bundle.problems if problem.severity == "error"]
         if bundle.certificates:
-            found.setdefault(name, {}).update(dict.fromkeys(bundle.certificates))
+            certificates_by_registry.setdefault(name, {}).update(dict.fromkeys(bundle.certificates))
         elif not bundle.problems:
-            problems.append(f"{where}: {key}: there is no certificate")
-    return {name: pem(certificates) for name, certificates in found.items()}, tuple(problems)
+            problems.append(f"{where}: {key}: no certificate found")
+    return {name: format_pem(certificates) for name, certificates in certificates_by_registry.items()}, tuple(problems)
 
 
-def _entries(sets: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
-    """The name of the set, the entry, and whether its mirrors are asked for tags."""
-    for one in sorted(sets, key=lambda one: str(_at(one, "metadata", "name"))):
+def _iter_entries(sets: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    """Yield the name of the set, the entry, and whether its mirrors serve tags."""
+    for element in sorted(sets, key=lambda item: str(_get_path(item, "metadata", "name"))):
         for field, resolve in LISTS.items():
-            entries = _at(one, "spec", field)
+            entries = _get_path(element, "spec", field)
             for entry in entries if isinstance(entries, list) else ():
                 if isinstance(entry, Mapping):
-                    yield str(_at(one, "metadata", "name")), entry, resolve
+                    yield str(_get_path(element, "metadata", "name")), entry, resolve
 
 
 def _place(text: str) -> str | None:
-    """Host, port and path of what may be written as a URL; None where containerd cannot be told."""
+    """Host, port and path of a registry, also if written as a URL; None if containerd does not support it."""
     place = _SCHEME.sub("", text, count=1).strip("/")
     host, _, path = place.partition("/")
     return place if _REGISTRY.fullmatch(host) and _PATH.fullmatch(path) else None
 
 
-def _unsaid(text: str) -> str:
+def _describe_unsupported(text: str) -> str:
     if "*" in text:
         return "containerd has no wildcards; name each registry"
-    return "is no registry, such as quay.io/team or registry.corp.example:5000"
+    return "is not a valid registry, such as quay.io/team or registry.corp.example:5000"
 
 
-def _whole(place: str, path: str) -> str | None:
-    """Where the whole registry is mirrored, if `path` of it is mirrored at `place`."""
+def _find_whole_mirror(place: str, path: str) -> str | None:
+    """Return where the whole registry is mirrored, if its `path` is mirrored at `place`; otherwise None."""
     host, _, below = place.partition("/")
     if not path:
         return place
@@ -135,12 +139,12 @@ def _whole(place: str, path: str) -> str | None:
     return f"{host}/{below.removesuffix('/' + path)}" if below.endswith("/" + path) else None
 
 
-def _colon(key: str) -> str:
+def _parse_registry_key(key: str) -> str:
     host, dots, port = key.rpartition("..")
     return f"{host}:{port}" if dots else key
 
 
-def _at(value: Any, *path: str) -> Any:
+def _get_path(value: Any, *path: str) -> Any:
     for part in path:
         value = value.get(part) if isinstance(value, Mapping) else None
     return value

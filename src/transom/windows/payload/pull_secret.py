@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from transom.proxy.secret import Secret
+from transom.windows.payload.registries import get_registry_host
 
 
 class Login(msgspec.Struct, frozen=True):
@@ -30,40 +31,43 @@ class Logins(msgspec.Struct, frozen=True):
     logins: tuple[Login, ...] = ()
     problems: tuple[str, ...] = ()
 
-    def of(self, place: str) -> Secret | None:
-        """The login for a place, `mirror.corp.example:5000/quay`; the one that says most of it."""
-        host, _, path = place.partition("/")
-        found = [
-            one for one in self.logins if _same(one.host, host) and f"{path}/".startswith(f"{one.path}/" if one.path else "")
+    def find_login(self, place: str) -> Secret | None:
+        """Return the most specific login for a place (`mirror.corp.example:5000/quay`), or None."""
+        name, _, path = place.partition("/")
+        host = get_registry_host(name)
+        matches = [
+            login
+            for login in self.logins
+            if _is_matching_host(login.host, host) and f"{path}/".startswith(f"{login.path}/" if login.path else "")
         ]
-        return max(found, key=lambda one: (len(one.path), "*" not in one.host)).text if found else None
+        return max(matches, key=lambda item: (len(item.path), "*" not in item.host)).text if matches else None
 
 
-def read(pull_secret: Secret | None) -> Logins:
-    """The logins of a `.dockerconfigjson`; an entry that cannot be read is a problem, and the others hold."""
+def parse_logins(pull_secret: Secret | None) -> Logins:
+    """Parse the logins of a `.dockerconfigjson`; an invalid entry is a problem and does not affect the others."""
     if pull_secret is None:
         return Logins()
     try:
         value = json.loads(pull_secret.reveal())
     except ValueError:
-        return Logins(problems=("the pull secret is no JSON: registry mirrors get no login",))
+        return Logins(problems=("the pull secret is not valid JSON: registry mirrors get no login",))
     auths = value.get("auths") if isinstance(value, Mapping) else None
     if not isinstance(auths, Mapping):
         return Logins(problems=("the pull secret has no `auths`: registry mirrors get no login",))
     logins, problems = [], []
     for name, entry in auths.items():
-        text = _login(entry) if isinstance(entry, Mapping) else None
+        text = _parse_login(entry) if isinstance(entry, Mapping) else None
         if text is None:
-            problems.append(f"the pull secret's entry {name!r} is no login: neither `auth`, nor `username` and `password`")
+            problems.append(f"the pull secret's entry {name!r} is not a login: no `auth`, nor `username` and `password`")
             continue
         host, _, path = str(name).removeprefix("https://").removeprefix("http://").partition("/")
         # `https://index.docker.io/v1/` is how docker names its registry
         path = path.strip("/")
-        logins.append(Login(host.lower(), "" if path in ("v1", "v2") else path, text))
+        logins.append(Login(get_registry_host(host.lower()), "" if path in ("v1", "v2") else path, text))
     return Logins(tuple(logins), tuple(problems))
 
 
-def _login(entry: Mapping[str, Any]) -> Secret | None:
+def _parse_login(entry: Mapping[str, Any]) -> Secret | None:
     auth = entry.get("auth")
     if isinstance(auth, str) and auth:
         try:
@@ -75,6 +79,6 @@ def _login(entry: Mapping[str, Any]) -> Secret | None:
     return Secret(f"{user}:{password}") if isinstance(user, str) and user and isinstance(password, str) else None
 
 
-def _same(pattern: str, host: str) -> bool:
+def _is_matching_host(pattern: str, host: str) -> bool:
     ours, theirs = pattern.split("."), host.lower().split(".")
     return len(ours) == len(theirs) and all(map(fnmatchcase, theirs, ours))

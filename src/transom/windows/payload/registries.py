@@ -1,4 +1,4 @@
-"""Image registries as containerd reads them: `<directory>\\<registry>\\hosts.toml`, and the CAs beside it.
+"""Image registries as containerd reads them: `<directory>\\<registry>\\hosts.toml`, and the CAs next to it.
 
 Source: containerd, docs/hosts.md and core/remotes/docker/config (v2.4.2).
 """
@@ -6,16 +6,34 @@ Source: containerd, docs/hosts.md and core/remotes/docker/config (v2.4.2).
 import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 import msgspec
 
 from transom.proxy.secret import Secret
 
+_DOCKER_HUB: Final = "docker.io"
+_DOCKER_HUB_HOST: Final = "registry-1.docker.io"
+"""The registry of images of docker.io (containerd, core/remotes/docker/resolver.go, `DefaultHost`)."""
+_DOCKER_HUB_NAMES: Final = frozenset((_DOCKER_HUB, "index.docker.io"))
+"""Names of Docker Hub in references to images and in logins (github.com/distribution/reference, normalize.go,
+`legacyDefaultDomain`; kubernetes, pkg/credentialprovider/keyring.go, `defaultRegistryKey`)."""
+
+
+def get_registry_name(name: str) -> str:
+    """Return the name that normalized references to images have: containerd looks for a directory of this name."""
+    return _DOCKER_HUB if name.lower() in _DOCKER_HUB_NAMES else name
+
+
+def get_registry_host(name: str) -> str:
+    """Return host and port that serve the API of a registry: Docker Hub has another host than its name says."""
+    return _DOCKER_HUB_HOST if name.lower() in _DOCKER_HUB_NAMES else name
+
 
 class Mirror(msgspec.Struct, frozen=True):
-    """A place to ask in a registry's stead: host, port and path, as `mirror.corp.example:5000/quay`.
+    """A mirror of a registry: host, port and path, as `mirror.corp.example:5000/quay`.
 
-    `resolve`: whether it may say which image a tag is, too; else it is asked for digests alone. `login` is `user:password`.
+    `resolve`: whether it may also resolve tags; else it gets only requests for digests. `login` is `user:password`.
     """
 
     place: str
@@ -25,20 +43,20 @@ class Mirror(msgspec.Struct, frozen=True):
     @property
     def host(self) -> str:
         """Host and port."""
-        return self.place.partition("/")[0]
+        return get_registry_host(self.place.partition("/")[0])
 
     @property
     def url(self) -> str:
         """The root of its API: with a path it is said whole, which is what `override_path` is for."""
-        host, _, path = self.place.partition("/")
-        return f"https://{host}" + (f"/v2/{path}" if path else "")
+        path = self.place.partition("/")[2]
+        return f"https://{self.host}" + (f"/v2/{path}" if path else "")
 
 
 class ImageRegistry(msgspec.Struct, frozen=True):
     """What containerd has to know of a registry, `quay.io` or `registry.corp.example:5000`.
 
     `mirrors` are asked in order; `fallback`: whether itself may be asked after them. `authorities` are the CAs that it is known
-    by beside those of the host, as PEM.
+    by in addition to those of the host, as PEM.
     """
 
     name: str
@@ -47,61 +65,65 @@ class ImageRegistry(msgspec.Struct, frozen=True):
     authorities: str = ""
 
 
-def directory(name: str) -> str:
-    """The name of a registry's directory: on Windows without colons (containerd, config_windows.go)."""
+def format_directory_name(name: str) -> str:
+    """Return the name of a registry's directory: on Windows without colons (containerd, config_windows.go)."""
     return name.replace(":", "")
 
 
-def files(registries: Iterable[ImageRegistry], root: str) -> Iterator[tuple[str, Secret]]:
-    """Path and content of each file below `root`. Where there is no hosts.toml, containerd takes the CAs by their name."""
+def iter_files(registries: Iterable[ImageRegistry], root: str) -> Iterator[tuple[str, Secret]]:
+    """Yield path and content of each file below `root`. Without a hosts.toml, containerd uses the CAs by file name."""
     known = tuple(registries)
-    authorities = {one.name: rf"{root}\{directory(one.name)}\ca.crt" for one in known if one.authorities}
-    for one in known:
-        if one.authorities:
-            yield authorities[one.name], Secret(one.authorities)
-        if one.mirrors or not one.fallback:
-            yield rf"{root}\{directory(one.name)}\hosts.toml", hosts_toml(one, authorities)
+    authorities = {item.name: rf"{root}\{format_directory_name(item.name)}\ca.crt" for item in known if item.authorities}
+    for entry in known:
+        if entry.authorities:
+            yield authorities[entry.name], Secret(entry.authorities)
+        if entry.mirrors or not entry.fallback:
+            yield rf"{root}\{format_directory_name(entry.name)}\hosts.toml", render_hosts_toml(entry, authorities)
 
 
-def hosts_toml(registry: ImageRegistry, authorities: Mapping[str, str] | None = None) -> Secret:
-    """The file for a registry; `authorities` are paths of files with CAs by host and port."""
-    authorities = authorities or {}
-    lines = list(_server(registry, authorities))
+def render_hosts_toml(registry: ImageRegistry, authorities: Mapping[str, str] | None = None) -> Secret:
+    """Render the file for a registry; `authorities` are paths of files with CAs by host and port."""
+    authorities = {get_registry_host(name): path for name, path in (authorities or {}).items()}
+    lines = list(_iter_server_lines(registry, authorities))
     for mirror in registry.mirrors:
         operations = ["pull", "resolve"] if mirror.resolve else ["pull"]
-        lines += ["", f"[host.{_text(mirror.url)}]", f"  capabilities = {_text(operations)}"]
+        lines += ["", f"[host.{_format_toml_value(mirror.url)}]", f"  capabilities = {_format_toml_value(operations)}"]
         if "/" in mirror.place:
             lines.append("  override_path = true")
         if mirror.host in authorities:
-            lines.append(f"  ca = {_text(authorities[mirror.host])}")
+            lines.append(f"  ca = {_format_toml_value(authorities[mirror.host])}")
         if mirror.login is not None:
             encoded = base64.b64encode(mirror.login.reveal().encode()).decode()
-            lines += [f"  [host.{_text(mirror.url)}.header]", f"    authorization = {_text(f'Basic {encoded}')}"]
+            lines += [
+                f"  [host.{_format_toml_value(mirror.url)}.header]",
+                f"    authorization = {_format_toml_value(f'Basic {encoded}')}",
+            ]
     return Secret("\n".join(lines) + "\n")
 
 
-def _server(registry: ImageRegistry, authorities: Mapping[str, str]) -> Iterator[str]:
-    """Who is asked when no mirror has it: what stands before the first table."""
+def _iter_server_lines(registry: ImageRegistry, authorities: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines before the first table: the server to use if no mirror has the image."""
     if registry.fallback:
-        yield f"server = {_text(f'https://{registry.name}')}"
-        if registry.name in authorities:
-            yield f"ca = {_text(authorities[registry.name])}"
+        host = get_registry_host(registry.name)
+        yield f"server = {_format_toml_value(f'https://{host}')}"
+        if host in authorities:
+            yield f"ca = {_format_toml_value(authorities[host])}"
     elif registry.mirrors:
         # the registry itself must not be asked: the first mirror stands in its place
         first = registry.mirrors[0]
-        yield f"server = {_text(first.url)}"
+        yield f"server = {_format_toml_value(first.url)}"
         if not first.resolve:
-            yield f"capabilities = {_text(['pull'])}"
+            yield f"capabilities = {_format_toml_value(['pull'])}"
         if "/" in first.place:
             yield "override_path = true"
         if first.host in authorities:
-            yield f"ca = {_text(authorities[first.host])}"
+            yield f"ca = {_format_toml_value(authorities[first.host])}"
     else:
         # nobody may be asked: a server that neither has images nor knows tags
-        yield f"server = {_text(f'https://{registry.name}')}"
-        yield f"capabilities = {_text(['push'])}"
+        yield f"server = {_format_toml_value(f'https://{get_registry_host(registry.name)}')}"
+        yield f"capabilities = {_format_toml_value(['push'])}"
 
 
-def _text(value: str | list[str]) -> str:
+def _format_toml_value(value: str | list[str]) -> str:
     # a TOML string or list of such is one of JSON, but for DEL, which no name has
     return json.dumps(value)

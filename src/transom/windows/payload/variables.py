@@ -16,7 +16,7 @@ class InvalidPath(Exception):
     """A JSONPath that is not read; the message says where."""
 
 
-class Unknown(Exception):
+class UnknownVariable(Exception):
     """A variable has no value yet; `name` is its name."""
 
     def __init__(self, name: str) -> None:
@@ -24,24 +24,24 @@ class Unknown(Exception):
         self.name = name
 
 
-def names(text: str) -> set[str]:
-    """The variables that a text uses."""
+def parse_variable_names(text: str) -> set[str]:
+    """Return the variables that a string uses."""
     return set(_USE.findall(text))
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
-    """The text with its variables replaced; what a value holds is not looked at again. Raises Unknown."""
+def substitute(text: str, values: Mapping[str, str]) -> str:
+    """Substitute the variables in a string, once: variables in values are not expanded. Raises Unknown."""
 
-    def value(use: re.Match[str]) -> str:
+    def get_value(use: re.Match[str]) -> str:
         if use[1] not in values:
-            raise Unknown(use[1])
+            raise UnknownVariable(use[1])
         return values[use[1]]
 
-    return _USE.sub(value, text)
+    return _USE.sub(get_value, text)
 
 
-def json_path(text: str) -> tuple[str | int, ...]:
-    """The steps of a JSONPath. Raises InvalidPath."""
+def parse_json_path(text: str) -> tuple[str | int, ...]:
+    """Parse a JSONPath into its steps. Raises InvalidPath."""
     inner = text[1:-1] if text.startswith("{") and text.endswith("}") else text
     steps: list[str | int] = []
     position = 0
@@ -49,7 +49,7 @@ def json_path(text: str) -> tuple[str | int, ...]:
         step = _STEP.match(inner, position)
         if step is None:
             raise InvalidPath(
-                f"is no JSONPath to one place from character {position + 1} on: write {{.metadata.annotations.name}}"
+                f"is not a JSONPath to a single value from character {position + 1} on: use {{.metadata.annotations.name}}"
             )
         key = step[1] or step[3]
         steps.append(int(step[2]) if step[2] else re.sub(r"\\(.)", r"\1", key))
@@ -59,8 +59,8 @@ def json_path(text: str) -> tuple[str | int, ...]:
     return tuple(steps)
 
 
-def at(value: Any, path: tuple[str | int, ...]) -> str | None:
-    """The text or number at a path, as text; None where there is nothing, or more than one value."""
+def find_value(value: Any, path: tuple[str | int, ...]) -> str | None:
+    """Return the string or number at a path as a string; None if it is missing or not a single value."""
     for step in path:
         if isinstance(value, Mapping) and isinstance(step, str):
             value = value.get(step)

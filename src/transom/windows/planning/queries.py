@@ -2,71 +2,74 @@
 
 import msgspec
 
-from transom.windows.host import DesiredState, ObservedState
+from transom.windows.host.host_state import DesiredState, ObservedState
 from transom.windows.host.queries import SERVICES, Queries
 from transom.windows.ledger import SETTINGS
 from transom.windows.parts import certificates, trust
-from transom.windows.planning import Plan
+from transom.windows.planning.planner import Plan
 from transom.windows.registry.names import without
 
 PROCESSES = 4
-"""What a gather may start on a host beside those for the services."""
+"""The maximum number of processes of a gather, in addition to those for the services."""
 
 
-def first(desired: DesiredState, *, change_expected: bool = False, boot: bool = False) -> Queries:
-    """What must be read to see whether a host is as `desired`, where the ledger holds nothing else.
+def build_initial_queries(desired: DesiredState, *, change_expected: bool = False, boot: bool = False) -> Queries:
+    """Build the queries that show whether a host is as `desired`, if the ledger holds nothing else.
 
-    Where a change is expected, who depends on whom is asked at once, which spares a second gather. That is done as long as it
-    needs no more processes than a gather may start. `boot` asks for BootId where restarts are put off until then.
+    If a change is expected, dependencies are queried at once, which saves a second gather, as long as this needs no more
+    processes than a gather may start. `boot` queries BootId if restarts are deferred until the next reboot.
     """
-    parts = (part.asks(desired, change_expected=change_expected) for part in SETTINGS.values())
-    asked = Queries.of((Queries(services=desired.registry.children(SERVICES), boot=boot), *parts))
+    parts = (part.build_initial_queries(desired, change_expected=change_expected) for part in SETTINGS.values())
+    queries = Queries.merge((Queries(services=desired.registry.list_children(SERVICES), boot=boot), *parts))
     # `walk` costs more bytes on the host than it spares: it is for where there is more to ask than four questions
-    return _within(msgspec.structs.replace(asked, dependants=change_expected and asked.processes < PROCESSES))
+    return _limit_processes(msgspec.structs.replace(queries, dependants=change_expected and queries.processes < PROCESSES))
 
 
-def _within(asked: Queries) -> Queries:
-    return msgspec.structs.replace(asked, walk=asked.processes > PROCESSES) if not asked.walk else asked
+def _limit_processes(queries: Queries) -> Queries:
+    return msgspec.structs.replace(queries, walk=queries.processes > PROCESSES) if not queries.walk else queries
 
 
-def everything(services: tuple[str, ...]) -> Queries:
-    """What `facts` shows of a host."""
-    stores = tuple(map(certificates.store, trust.MANAGED))
-    return _within(Queries(services=services, environment=True, boot=True, stores=stores))
+def build_facts_queries(services: tuple[str, ...]) -> Queries:
+    """Build the queries for all that `facts` shows of a host."""
+    stores = tuple(map(certificates.get_store_path, trust.MANAGED))
+    return _limit_processes(Queries(services=services, environment=True, boot=True, stores=stores))
 
 
-def more(asked: Queries, planned: Plan) -> Queries | None:
-    """What a plan needs beyond what was asked; None where `planned` can be carried out.
+def build_follow_up_queries(queries: Queries, planned: Plan) -> Queries | None:
+    """Build the wider queries that a plan needs; None if `planned` can be applied.
 
-    All at once, so that a host is gathered twice at most.
+    All queries are sent at once, so a host is gathered at most twice.
     """
-    wider = Queries.of((asked, planned.reads))
-    return None if wider == msgspec.structs.replace(asked, walk=False) else wider
+    wider = Queries.merge((queries, planned.reads))
+    return None if wider == msgspec.structs.replace(queries, walk=False) else wider
 
 
-def again(asked: Queries, actual: ObservedState, *, dependants: bool = False) -> Queries:
-    """What is read once more after a change: who depends on whom, and policies that hold nothing, are as they were.
+def build_requery(queries: Queries, actual: ObservedState, *, dependants: bool = False) -> Queries:
+    """Build the queries after a change, without dependencies and empty policies, which do not change.
 
-    With `dependants` they are named all the same, so that a script that is there serves again: it leaves them out by itself.
+    With `dependants`, dependencies are queried too, so that a script on the host can be used again: it skips them
+    automatically.
     """
-    gone = [store for store in map(certificates.policy_store, trust.MANAGED) if not actual.registry.below(store)]
-    stores = tuple(store for store in asked.stores if store not in gone)
-    return _within(msgspec.structs.replace(asked, stores=stores, dependants=dependants, walk=False))
+    empty_stores = [
+        store for store in map(certificates.get_policy_store_path, trust.MANAGED) if not actual.registry.list_keys_below(store)
+    ]
+    stores = tuple(store for store in queries.stores if store not in empty_stores)
+    return _limit_processes(msgspec.structs.replace(queries, stores=stores, dependants=dependants, walk=False))
 
 
-def combined(*questions: Queries) -> Queries:
+def merge_queries(*questions: Queries) -> Queries:
     """All of them in one gather."""
-    return _within(Queries.of(questions))
+    return _limit_processes(Queries.merge(questions))
 
 
-def beyond(wider: Queries, asked: Queries) -> Queries:
-    """Those of `wider` that are not in `asked`."""
+def subtract_queries(wider: Queries, queries: Queries) -> Queries:
+    """Return those of `wider` that are not in `queries`."""
     rest = Queries(
-        services=without(wider.services, asked.services),
-        environment=wider.environment and not asked.environment,
-        boot=wider.boot and not asked.boot,
-        stores=without(wider.stores, asked.stores),
-        keys=without(wider.keys, asked.keys),
-        dependants=wider.dependants and not asked.dependants,
+        services=without(wider.services, queries.services),
+        environment=wider.environment and not queries.environment,
+        boot=wider.boot and not queries.boot,
+        stores=without(wider.stores, queries.stores),
+        keys=without(wider.keys, queries.keys),
+        dependants=wider.dependants and not queries.dependants,
     )
-    return combined(rest)
+    return merge_queries(rest)

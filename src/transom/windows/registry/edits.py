@@ -6,7 +6,7 @@ from transom.windows.registry.values import Value
 
 
 class SetValue(msgspec.Struct, frozen=True):
-    """`"name"=…` under `[path]`: the key is made if it is not there."""
+    """`"name"=…` under `[path]`: the key is created if it does not exist."""
 
     path: str
     name: str

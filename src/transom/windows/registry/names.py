@@ -7,7 +7,7 @@ _V = TypeVar("_V")
 
 
 class FoldedDict(MutableMapping[str, _V]):
-    """Values by name, compared without case. A name is spelled as it was when it was last set, and stands in that order."""
+    """Values by name, compared without case. Names keep the spelling and order of their last assignment."""
 
     __slots__ = ("_named",)
 
@@ -16,8 +16,8 @@ class FoldedDict(MutableMapping[str, _V]):
         self._named = {name.casefold(): (name, value) for name, value in items}
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> "FoldedDict[None]":
-        """The names alone: `in` says whether one is among them."""
+    def from_names(cls, names: Iterable[str]) -> "FoldedDict[None]":
+        """Return a dict with only the names, to test for membership."""
         return FoldedDict((name, None) for name in names)
 
     def __getitem__(self, name: str) -> _V:
@@ -43,18 +43,18 @@ class FoldedDict(MutableMapping[str, _V]):
         return f"FoldedDict({list(self)})"
 
 
-def same(one: str, other: str) -> bool:
-    """Whether two names, or two paths, are one."""
-    return one.casefold() == other.casefold()
+def is_same(first: str, other: str) -> bool:
+    """Return True if two names, or two paths, are equal without case."""
+    return first.casefold() == other.casefold()
 
 
-def within(path: str, above: str) -> bool:
-    """Whether a path is `above`, or lies below it."""
+def is_within(path: str, above: str) -> bool:
+    """Return True if a path is `above`, or is below it."""
     return (path.casefold() + "\\").startswith(above.casefold() + "\\")
 
 
-def within_one(path: str, directories: Container[str]) -> bool:
-    """The same for a directory of many (a `FoldedDict`)."""
+def is_within_any(path: str, directories: Container[str]) -> bool:
+    """Return True if a path is one of many directories (a `FoldedDict`), or is below one."""
     while path:
         if path in directories:
             return True
@@ -62,20 +62,20 @@ def within_one(path: str, directories: Container[str]) -> bool:
     return False
 
 
-def listed(name: str, names: Iterable[str]) -> bool:
-    """Whether a name is among others."""
+def is_listed(name: str, names: Iterable[str]) -> bool:
+    """Return True if a name is among others, compared without case."""
     return name.casefold() in (other.casefold() for other in names)
 
 
-def each_once(names: Iterable[str]) -> tuple[str, ...]:
-    """The names in their order, each as it is spelled first."""
+def remove_duplicates(names: Iterable[str]) -> tuple[str, ...]:
+    """Remove duplicate names; order and first spelling are kept."""
     first: dict[str, str] = {}
     for name in names:
         first.setdefault(name.casefold(), name)
     return tuple(first.values())
 
 
-def without(names: Iterable[str], gone: Iterable[str]) -> tuple[str, ...]:
-    """Those of `names` that are not among `gone`."""
-    found = FoldedDict.of(gone)
-    return tuple(name for name in names if name not in found)
+def without(names: Iterable[str], excluded: Iterable[str]) -> tuple[str, ...]:
+    """Return those of `names` that are not in `excluded`."""
+    excluded_names = FoldedDict.from_names(excluded)
+    return tuple(name for name in names if name not in excluded_names)

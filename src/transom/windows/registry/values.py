@@ -23,7 +23,7 @@ class ValueType(enum.IntEnum):
     QWORD = 11
 
 
-def type_name(type_: int) -> str:
+def format_type_name(type_: int) -> str:
     """`REG_SZ` and so on; `type 0x99` for a number that Windows gives no name."""
     try:
         return f"REG_{ValueType(type_).name}"
@@ -41,14 +41,17 @@ class Value(msgspec.Struct, frozen=True, eq=True, repr_omit_defaults=True):
     data: bytes
 
     def __repr__(self) -> str:
-        return f"Value({type_name(self.type)}, {len(self.data)} bytes)"
+        return f"Value({format_type_name(self.type)}, {len(self.data)} bytes)"
 
-    def text(self) -> str:
-        """A REG_SZ or REG_EXPAND_SZ as text, up to its terminator; lone surrogates are kept (`surrogatepass`)."""
+    def decode_text(self) -> str:
+        """Return a REG_SZ or REG_EXPAND_SZ as a string, up to its terminator.
+
+        Lone surrogates are kept (`surrogatepass`).
+        """
         return _decode(self.data).split("\0", 1)[0]
 
-    def texts(self) -> tuple[str, ...]:
-        """A REG_MULTI_SZ as its items; the empty string that ends the list, and what follows it, are left out."""
+    def to_texts(self) -> tuple[str, ...]:
+        """Return a REG_MULTI_SZ as its items, without the empty string that ends the list and all after it."""
         items: list[str] = []
         for item in _decode(self.data).split("\0"):
             if not item:
@@ -56,8 +59,8 @@ class Value(msgspec.Struct, frozen=True, eq=True, repr_omit_defaults=True):
             items.append(item)
         return tuple(items)
 
-    def number(self) -> int:
-        """A REG_DWORD or REG_QWORD as a number."""
+    def to_number(self) -> int:
+        """Return a REG_DWORD or REG_QWORD as a number."""
         return int.from_bytes(self.data, "big" if self.type == ValueType.DWORD_BIG_ENDIAN else "little")
 
 
@@ -69,31 +72,31 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-16-le", "surrogatepass")
 
 
-def sz(text: str) -> Value:
-    """A REG_SZ. A NUL has no place in it and is a ValueError."""
+def build_sz(text: str) -> Value:
+    """Build a REG_SZ. Raises ValueError for a NUL."""
     return Value(ValueType.SZ, _encode(_without_nul(text) + "\0"))
 
 
-def expand_sz(text: str) -> Value:
-    """A REG_EXPAND_SZ."""
+def build_expand_sz(text: str) -> Value:
+    """Build a REG_EXPAND_SZ."""
     return Value(ValueType.EXPAND_SZ, _encode(_without_nul(text) + "\0"))
 
 
-def multi_sz(items: Iterable[str]) -> Value:
-    """A REG_MULTI_SZ; an empty item has no place in it (it would end the list) and is a ValueError."""
+def build_multi_sz(items: Iterable[str]) -> Value:
+    """Build a REG_MULTI_SZ. Raises ValueError for an empty item, which would end the list."""
     kept = [_without_nul(item) for item in items]
     if not all(kept):
         raise ValueError("an empty item would end a REG_MULTI_SZ")
     return Value(ValueType.MULTI_SZ, _encode("".join(item + "\0" for item in kept) + "\0"))
 
 
-def dword(number: int) -> Value:
-    """A REG_DWORD, 0 to 2**32 - 1."""
+def build_dword(number: int) -> Value:
+    """Build a REG_DWORD, 0 to 2**32 - 1."""
     return Value(ValueType.DWORD, number.to_bytes(4, "little"))
 
 
-def binary(data: bytes) -> Value:
-    """A REG_BINARY."""
+def build_binary(data: bytes) -> Value:
+    """Build a REG_BINARY."""
     return Value(ValueType.BINARY, data)
 
 

@@ -34,7 +34,7 @@ TRIES = 10
 PAUSE = 10
 TIMEOUT = 30
 SETTINGS = pathlib.Path(__file__).with_suffix(".json")
-"""How the store is reached, where the image says so: `proxy`, `ca` (PEM). The machine's own proxy is in what is fetched."""
+"""The settings of the image to reach the store, if any: `proxy`, `ca` (PEM). The machine's own proxy is in what is fetched."""
 _TOKEN_SECONDS = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
 
 
@@ -52,13 +52,13 @@ class BoothookPlugin(base.BaseUserDataPlugin):  # type: ignore[misc]
         """Fetch the data, delete it in the store, and process it as if it had been the user data."""
         payload = part.get_payload(decode=True)
         script = payload.decode() if isinstance(payload, bytes) else ""
-        found = {name: _setting(script, name) for name in ("REGION", "SECRET_PREFIX", "CHUNKS")}
+        settings = {name: _read_setting(script, name) for name in ("REGION", "SECRET_PREFIX", "CHUNKS")}
         kind = ParameterStore if "aws ssm " in script else SecretsManager
-        store = kind(found["REGION"], _endpoint(script))
-        names = [kind.NAME.format(found["SECRET_PREFIX"], number) for number in range(int(found["CHUNKS"]))]
-        data = gzip.decompress(kind.joined([_again(functools.partial(store.get, name)) for name in names]))
+        store = kind(settings["REGION"], _read_endpoint(script))
+        names = [kind.NAME.format(settings["SECRET_PREFIX"], number) for number in range(int(settings["CHUNKS"]))]
+        data = gzip.decompress(kind.join([_retry(functools.partial(store.get, name)) for name in names]))
         for name in names:
-            _again(functools.partial(store.delete, name))
+            _retry(functools.partial(store.delete, name))
         service = factory.get_metadata_service()
         # the plugin's way for data that is no multi-part document: its templates, then cloud-config
         status, reboot = userdata.UserDataPlugin()._process_non_multi_part(data, service)
@@ -76,7 +76,7 @@ class SecretsManager:
         self._region, self._endpoint = region, endpoint
 
     def get(self, name: str) -> bytes:
-        """The bytes of one secret."""
+        """Return the bytes of one secret."""
         return base64.b64decode(self._call("GetSecretValue", {"SecretId": name})["SecretBinary"])
 
     def delete(self, name: str) -> None:
@@ -84,15 +84,15 @@ class SecretsManager:
         self._call("DeleteSecret", {"SecretId": name, "ForceDeleteWithoutRecovery": True})
 
     @staticmethod
-    def joined(parts: Iterable[bytes]) -> bytes:
-        """The gzipped data of the parts."""
+    def join(parts: Iterable[bytes]) -> bytes:
+        """Return the gzipped data of the parts."""
         return b"".join(parts)
 
     def _call(self, action: str, body: Mapping[str, Any]) -> dict[str, Any]:
         payload = json.dumps(body).encode()
         suffix = ".cn" if self._region.startswith("cn-") else ""
         url = self._endpoint or f"https://{self.SERVICE}.{self._region}.amazonaws.com{suffix}"
-        credentials = instance_credentials()
+        credentials = read_instance_credentials()
         headers = {
             "Content-Type": "application/x-amz-json-1.1",
             "Host": urllib.parse.urlsplit(url).netloc,
@@ -100,12 +100,12 @@ class SecretsManager:
             "X-Amz-Security-Token": credentials["Token"],
             "X-Amz-Target": f"{self.TARGET}.{action}",
         }
-        headers["Authorization"] = authorization("POST", "/", headers, payload, self._region, self.SERVICE, credentials)
-        answer = requests.post(url + "/", data=payload, headers=headers, timeout=TIMEOUT, **_way())
+        headers["Authorization"] = build_authorization("POST", "/", headers, payload, self._region, self.SERVICE, credentials)
+        answer = requests.post(url + "/", data=payload, headers=headers, timeout=TIMEOUT, **_read_connection())
         if answer.status_code != 200:
             raise FetchError(f"{self.SERVICE} {action}: HTTP {answer.status_code}")
-        found: dict[str, Any] = answer.json() if answer.content else {}
-        return found
+        result: dict[str, Any] = answer.json() if answer.content else {}
+        return result
 
 
 class ParameterStore(SecretsManager):
@@ -116,21 +116,21 @@ class ParameterStore(SecretsManager):
     NAME = "{}/{}"
 
     def get(self, name: str) -> bytes:
-        """The text of one parameter."""
-        found: str = self._call("GetParameter", {"Name": name, "WithDecryption": True})["Parameter"]["Value"]
-        return found.encode()
+        """Return the text of one parameter."""
+        value: str = self._call("GetParameter", {"Name": name, "WithDecryption": True})["Parameter"]["Value"]
+        return value.encode()
 
     def delete(self, name: str) -> None:
         """Delete one parameter."""
         self._call("DeleteParameter", {"Name": name})
 
     @staticmethod
-    def joined(parts: Iterable[bytes]) -> bytes:
-        """The gzipped data; here it was put into base64 before it was cut."""
+    def join(parts: Iterable[bytes]) -> bytes:
+        """Return the gzipped data, which was encoded in base64 before it was split."""
         return base64.b64decode(b"".join(parts))
 
 
-def _way() -> dict[str, Any]:
+def _read_connection() -> dict[str, Any]:
     settings = json.loads(SETTINGS.read_text("utf-8")) if SETTINGS.exists() else {}
     way: dict[str, Any] = {}
     if settings.get("proxy"):
@@ -142,17 +142,17 @@ def _way() -> dict[str, Any]:
     return way
 
 
-def instance_credentials() -> dict[str, str]:
+def read_instance_credentials() -> dict[str, str]:
     """Those of the instance's role (EC2: "Use IMDSv2", "Retrieve security credentials from instance metadata")."""
     token = requests.put(f"{METADATA}/latest/api/token", headers=_TOKEN_SECONDS, timeout=TIMEOUT).text
     headers = {"X-aws-ec2-metadata-token": token}
     path = f"{METADATA}/latest/meta-data/iam/security-credentials/"
     role = requests.get(path, headers=headers, timeout=TIMEOUT).text.splitlines()[0]
-    found: dict[str, str] = requests.get(path + role, headers=headers, timeout=TIMEOUT).json()
-    return found
+    credentials: dict[str, str] = requests.get(path + role, headers=headers, timeout=TIMEOUT).json()
+    return credentials
 
 
-def authorization(
+def build_authorization(
     method: str,
     path: str,
     headers: Mapping[str, str],
@@ -161,7 +161,10 @@ def authorization(
     service: str,
     credentials: Mapping[str, str],
 ) -> str:
-    """The header that signs a request without a query (AWS: "Create a signed AWS API request", Signature Version 4)."""
+    """Build the header that signs a request without a query.
+
+    Source: AWS, "Create a signed AWS API request", Signature Version 4.
+    """
     names = sorted(headers, key=str.lower)
     signed = ";".join(name.lower() for name in names)
     canonical = "\n".join(
@@ -186,22 +189,22 @@ def authorization(
     return f"AWS4-HMAC-SHA256 Credential={access}/{scope}, SignedHeaders={signed}, Signature={signature}"
 
 
-def _setting(script: str, name: str) -> str:
-    found = re.search(rf'^{name}="([A-Za-z0-9./_-]+)"$', script, re.MULTILINE)
-    if found is None:
+def _read_setting(script: str, name: str) -> str:
+    match = re.search(rf'^{name}="([A-Za-z0-9./_-]+)"$', script, re.MULTILINE)
+    if match is None:
         raise FetchError(f"the boothook sets no {name}: it is not that of Cluster API Provider AWS")
-    return found[1]
+    return match[1]
 
 
-def _endpoint(script: str) -> str | None:
-    found = re.search(r'^\s*ENDPOINT="--endpoint-url (https://[A-Za-z0-9.:/-]+)"$', script, re.MULTILINE)
-    return found[1].rstrip("/") if found else None
+def _read_endpoint(script: str) -> str | None:
+    match = re.search(r'^\s*ENDPOINT="--endpoint-url (https://[A-Za-z0-9.:/-]+)"$', script, re.MULTILINE)
+    return match[1].rstrip("/") if match else None
 
 
 _T = TypeVar("_T")
 
 
-def _again(action: Callable[[], _T]) -> _T:
+def _retry(action: Callable[[], _T]) -> _T:
     """Repeated while it fails: the role's credentials, and a secret that was just made, may take a while to be there."""
     for _ in range(TRIES):
         try:

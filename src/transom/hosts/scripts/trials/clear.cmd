@@ -2,6 +2,7 @@ call :delete
 "%SCHTASKS%" /delete /tn TransomVerify /f >nul 2>nul
 "%SCHTASKS%" /delete /tn TransomVerifyUser /f >nul 2>nul
 "%NETSH%" advfirewall firewall delete rule name="TransomVerify" >nul 2>nul
+echo checking 1>&2
 "%POWERSHELL%" -NoProfile -NonInteractive -Command "$ErrorActionPreference = 'Stop'; $user = Get-LocalUser -Name 'TransomVerify' -ErrorAction SilentlyContinue; if ($user) { Get-CimInstance -ClassName Win32_UserProfile | Where-Object { $_.SID -eq $user.SID.Value } | Remove-CimInstance; Remove-LocalUser -SID $user.SID }" >nul 2>nul
 if errorlevel 1 echo remains user TransomVerify
 "%REG%" query "@KEY@" /v Certificate /reg:64 >certificate.txt 2>nul

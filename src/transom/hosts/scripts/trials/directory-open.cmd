@@ -7,6 +7,7 @@ if errorlevel 1 echo refused
 move /y "%OWN%\made" "%OWN%\open" >nul 2>nul
 mkdir "%OWN%\open\pods"
 >"%OWN%\open\pods\file.txt" echo open
+echo checking 1>&2
 "%POWERSHELL%" -NoProfile -NonInteractive -Command "if ((Get-Acl -LiteralPath 'C:\TransomVerify\open\pods\file.txt').Sddl -notmatch '\(A;ID;0x1200a9;;;BU\)') { exit 1 }" >nul 2>nul
 if errorlevel 1 echo unreadable
 if not errorlevel 1 echo readable

@@ -1,1 +1,0 @@
-"""What others say, read by Transom: coverage-guided fuzzing, and time by length."""

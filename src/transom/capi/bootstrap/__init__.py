@@ -1,0 +1,1 @@
+"""Entries in the bootstrap configuration of Linux and Windows machines."""

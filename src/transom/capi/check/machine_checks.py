@@ -1,0 +1,303 @@
+"""What is wrong with the machines of workload clusters: kinds without entries, labels without effect, foreign drop-ins.
+
+And what a machine fetches before it has its bootstrap data with the settings. Pure.
+"""
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from transom.capi.bootstrap.injection import list_foreign_drop_ins
+from transom.capi.bootstrap.machine_files import build_linux_entries, find_runtime
+from transom.capi.bootstrap.machine_kinds import (
+    CONTROL_PLANES,
+    EDITED,
+    MachineIndex,
+    MachineKinds,
+    find_control_plane_kind,
+    is_known_bootstrap,
+    list_bootstrap_kinds,
+    needs_entries,
+    show_kind,
+)
+from transom.capi.values.cluster_identity import InvalidIdentity, build_systemd_name, get_cluster_id
+from transom.capi.values.cluster_objects import get_key
+from transom.common.escaping import escape_name
+from transom.common.mappings import get_at
+from transom.proxy.finding import Finding, Path
+from transom.proxy.no_proxy import split
+from transom.proxy.objects import Cluster, MachineObject, SettingsObjects
+from transom.proxy.settings import Egress, ResolvedSettings
+from transom.proxy.trust import format_pem
+from transom.proxy.url import parse
+
+_FILES: Final[Mapping[str, tuple[str, ...]]] = {
+    "KubeadmConfigTemplate": ("template", "spec"),
+    "KubeadmConfig": (),
+    "KubeadmControlPlane": ("kubeadmConfigSpec",),
+    "KubeadmControlPlaneTemplate": ("template", "spec", "kubeadmConfigSpec"),
+    "RKE2ConfigTemplate": ("template", "spec"),
+    "RKE2ControlPlane": (),
+    "EKSConfigTemplate": ("template", "spec"),
+    "EKSConfig": (),
+    "NodeadmConfigTemplate": ("template", "spec"),
+    "NodeadmConfig": (),
+}
+"""Where objects have `files`, below `spec`."""
+
+
+def describe_unsupported(kinds: Iterable[str]) -> str:
+    """Return that Transom has no entries for machines of these kinds, and what to do."""
+    return (
+        f"Transom has no entries for machines of {', '.join(kinds)}: configure the proxy and the CAs there by hand "
+        "(docs/limits.md lists the kinds)"
+    )
+
+
+def examine_machines(objects: SettingsObjects, settings: ResolvedSettings) -> Iterator[Finding]:
+    """Yield a warning for everything that keeps the settings from machines of the clusters."""
+    index = MachineIndex(objects.machine_objects)
+    classes: dict[str, Finding] = {}
+    for cluster in objects.clusters:
+        egress = settings.clusters.get(get_key(cluster))
+        if egress is None or not needs_entries(egress):
+            continue
+        yield from _check_kinds(cluster, index)
+        for finding in _check_class_kinds(cluster, index):
+            classes.setdefault(finding.object, finding)
+        yield from _check_foreign_drop_ins(cluster, egress, index)
+        yield from _check_fetches(cluster, egress, index)
+    yield from classes.values()
+    yield from _check_ineffective_labels(objects.machine_objects)
+
+
+def _check_kinds(cluster: Cluster, index: MachineIndex) -> Iterator[Finding]:
+    if cluster.control_plane and cluster.control_plane not in CONTROL_PLANES:
+        yield cluster.place.build_warning(
+            ("spec", "controlPlaneRef", "kind"), describe_unsupported([show_kind(cluster.control_plane)])
+        )
+    if missing := index.find_missing_class(cluster):
+        message = (
+            f"ClusterClass {escape_name(missing)} is not known here: Transom cannot tell whether it has entries for "
+            f"its machines"
+        )
+        yield cluster.place.build_warning(("spec", "topology"), message)
+    path: Path = ("spec", "template", "spec", "bootstrap", "configRef", "kind")
+    for item in index.list_workers(cluster):
+        template = get_at(item.spec, "template", "spec")
+        kind = get_at(template, "bootstrap", "configRef", "kind")
+        if not isinstance(kind, str) or not kind:
+            infrastructure = str(get_at(template, "infrastructureRef", "kind") or item.kind)
+            message = f"no bootstrap configuration: {describe_unsupported([show_kind(infrastructure)])}"
+            yield item.place.build_warning(path, message)
+        elif index.is_bootstrap_ignored(item):
+            message = "EKS ignores it without spec.awsLaunchTemplate of the AWSManagedMachinePool: set awsLaunchTemplate"
+            yield item.place.build_warning(path, message)
+        elif not is_known_bootstrap(kind):
+            yield item.place.build_warning(path, describe_unsupported([show_kind(kind)]))
+
+
+def _check_class_kinds(cluster: Cluster, index: MachineIndex) -> Iterator[Finding]:
+    own_class = index.find_class(cluster)
+    if own_class is not None:
+        kinds = MachineKinds(find_control_plane_kind(own_class), tuple(list_bootstrap_kinds(own_class)))
+        if kinds.unsupported:
+            yield own_class.place.build_warning(("spec",), describe_unsupported(kinds.unsupported))
+
+
+def _check_ineffective_labels(objects: tuple[MachineObject, ...]) -> Iterator[Finding]:
+    """Warn of objects that request entries and are not edited: another kind, or a Cluster without a class."""
+    for item in objects:
+        if not item.inject or (item.group, item.kind) in EDITED:
+            continue
+        if (item.group, item.kind) == ("cluster.x-k8s.io", "Cluster"):
+            if get_at(item.spec, "topology"):
+                continue
+            message = "has no effect on a Cluster without a ClusterClass: put it on its templates and control plane"
+        else:
+            message = f"has no effect: Transom does not edit objects of the kind {item.kind}"
+            if is_known_bootstrap(item.kind) or item.kind in CONTROL_PLANES:
+                message += "; `transom render --machine-templates entries` prints what to commit"
+        yield item.place.build_warning(("metadata", item.inject, "transom.dev/inject"), message)
+
+
+def _check_foreign_drop_ins(cluster: Cluster, egress: Egress, index: MachineIndex) -> Iterator[Finding]:
+    try:
+        secret = build_systemd_name(get_cluster_id(cluster))
+    except InvalidIdentity:
+        # the examination reports it
+        return
+    for item in index.list_objects(cluster):
+        if item.kind not in _FILES:
+            continue
+        below = _FILES[item.kind]
+        spec = get_at(item.spec, *below)
+        listed = get_at(spec, "files")
+        if not isinstance(listed, list):
+            continue
+        files = [file for file in listed if isinstance(file, dict)]
+        ours = [file for file in files if get_at(file, "contentFrom", "secret", "name") == secret]
+        paths = {file.path for file in build_linux_entries(secret, egress, runtime=find_runtime(spec)).files}
+        foreign = [str(file.get("path")) for file in files if file.get("path") in paths and file not in ours]
+        foreign += list_foreign_drop_ins(files, paths, ours)
+        for path in foreign:
+            number = next(at for at, file in enumerate(listed) if isinstance(file, dict) and file.get("path") == path)
+            message = "sets a proxy for a service that gets Transom's drop-in, and systemd uses the last one by name: remove it"
+            yield item.place.build_warning(("spec", *below, "files", number, "path"), message)
+
+
+class MachineFetch(msgspec.Struct, frozen=True):
+    """How a machine fetches its bootstrap data before any file of that data exists."""
+
+    store: str
+    path: tuple[str, ...]
+    """The field, below `spec` of the template, that decides it."""
+    ignition: bool = False
+
+
+_IGNITION_PROXY_SINCE: Final = (3, 1)
+"""kubernetes-sigs/cluster-api-provider-aws v2.13.0, api/v1beta2/awsmachine_types.go: proxy and TLS of Ignition."""
+_IGNITION_DEFAULT: Final = "2.3"
+_MOST_NO_PROXY: Final = 64
+_LONGEST_CA: Final = 65_536
+"""Limits of `ignition.proxy.noProxy` and `ignition.tls.certificateAuthorities` there."""
+
+
+def find_machine_fetch(kind: str, spec: Any, *, ignition_format: bool = False) -> MachineFetch | None:
+    """Return how machines of a template fetch their bootstrap data; None if the cloud's metadata service has all of it.
+
+    kubernetes-sigs/cluster-api-provider-aws v2.13.0, pkg/cloud/scope/machine.go, `UseSecretsManager` and `UseIgnition`;
+    exp/api/v1beta2/awsmachinepool_types.go: a pool without Ignition has its user data in its launch template. Azure, GCP,
+    OpenStack, vSphere and Nutanix hand the whole data over by metadata service, configuration drive or guestinfo.
+    """
+    ignition = get_at(spec, "ignition")
+    if kind == "AWSMachineTemplate" and ignition is None and not ignition_format:
+        cloud_init = get_at(spec, "cloudInit")
+        if get_at(cloud_init, "insecureSkipSecretsManager") is True:
+            return None
+        parameters = get_at(cloud_init, "secureSecretsBackend") == "ssm-parameter-store"
+        return MachineFetch("AWS Systems Manager" if parameters else "AWS Secrets Manager", ("cloudInit",))
+    if kind in ("AWSMachineTemplate", "AWSMachinePool") and (ignition is not None or ignition_format):
+        if get_at(ignition, "storageType") == "UnencryptedUserData":
+            return None
+        return MachineFetch("S3", ("ignition",), ignition=True)
+    return None
+
+
+def _iter_fetching_templates(
+    cluster: Cluster, index: MachineIndex
+) -> Iterator[tuple[MachineObject, tuple[str, ...], MachineFetch]]:
+    """Yield the templates of a cluster's machines that fetch their bootstrap data, with the path of their spec."""
+    ignition_users = _list_ignition_users(cluster, index)
+    for item in index.list_objects(cluster):
+        below = () if item.kind == "AWSMachinePool" else ("template", "spec")
+        ignition_format = (item.kind, item.name) in ignition_users
+        fetch = find_machine_fetch(item.kind, get_at(item.spec, *below), ignition_format=ignition_format)
+        if fetch is not None:
+            yield item, below, fetch
+
+
+def _list_ignition_users(cluster: Cluster, index: MachineIndex) -> set[tuple[str, str]]:
+    """Return kind and name of the infrastructure templates whose bootstrap configuration has the format Ignition."""
+    namespace = cluster.metadata.namespace or ""
+    pairs = []
+    control_plane = index.find_kubeadm(cluster) or index.find_named(
+        namespace, cluster.control_plane, cluster.control_plane_name
+    )
+    if control_plane is not None and control_plane.kind in _FILES:
+        template = get_at(control_plane.spec, "machineTemplate")
+        reference = get_at(template, "spec", "infrastructureRef") or get_at(template, "infrastructureRef")
+        pairs.append((get_at(control_plane.spec, *_FILES[control_plane.kind]), reference))
+    for item in index.list_workers(cluster):
+        part = get_at(item.spec, "template", "spec")
+        reference = get_at(part, "bootstrap", "configRef")
+        config = index.find_named(namespace, get_at(reference, "kind"), get_at(reference, "name"))
+        if config is not None:
+            pairs.append((get_at(config.spec, *_FILES.get(config.kind, ())), get_at(part, "infrastructureRef")))
+    return {
+        (str(get_at(reference, "kind")), str(get_at(reference, "name")))
+        for spec, reference in pairs
+        # RKE2 has it in its agentConfig
+        if "ignition" in (get_at(spec, "format"), get_at(spec, "agentConfig", "format"))
+    }
+
+
+def _check_fetches(cluster: Cluster, egress: Egress, index: MachineIndex) -> Iterator[Finding]:
+    if not (egress.http_proxy or egress.https_proxy):
+        return
+    for item, below, fetch in _iter_fetching_templates(cluster, index):
+        path: Path = ("spec", *below, *fetch.path)
+        start = (
+            f"machines of {cluster.place.object} fetch their bootstrap data from {fetch.store} before the proxy is configured"
+        )
+        page = "see docs/machine-templates.md"
+        if not fetch.ignition:
+            message = f"{start}: they need a VPC endpoint, or insecureSkipSecretsManager; {page}"
+            yield item.place.build_warning(path, message)
+            continue
+        ignition = get_at(item.spec, *below, "ignition")
+        version = str(get_at(ignition, "version") or _IGNITION_DEFAULT)
+        configured = get_at(ignition, "proxy") is not None
+        if configured and not _has_proxy(version):
+            yield item.place.build_warning(
+                (*path, "version"), f"Ignition {version} ignores `proxy` and `tls`: set 3.1 or newer"
+            )
+        elif not configured:
+            remedy = "set ignition.proxy and ignition.tls with version 3.1 or newer, or use a VPC endpoint"
+            if any(url is not None and parse(url.reveal()).username for url in (egress.http_proxy, egress.https_proxy)):
+                remedy = "user data must not contain the proxy's password, so they need a VPC endpoint for S3"
+            message = f"{start}: {remedy}; {page}"
+            yield item.place.build_warning(path, message)
+        elif egress.trust and get_at(ignition, "tls") is None:
+            message = f"{start}, and without the CAs: set ignition.tls if the proxy decrypts TLS; {page}"
+            yield item.place.build_warning(path, message)
+
+
+def _has_proxy(version: str) -> bool:
+    numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
+    return numbers >= _IGNITION_PROXY_SINCE
+
+
+def iter_first_boot_entries(cluster: Cluster, egress: Egress, index: MachineIndex) -> Iterator[dict[str, Any]]:
+    """Yield the parts of AWSMachineTemplates by which Ignition itself uses the proxy and trusts the CAs.
+
+    They contain no credentials: user data must not contain any. A list of NO_PROXY that is too long for the field is omitted,
+    because the fetch needs none.
+    """
+    if not needs_entries(egress):
+        return
+    for item, below, fetch in _iter_fetching_templates(cluster, index):
+        if not fetch.ignition:
+            continue
+        ignition: dict[str, Any] = {"version": _IGNITION_VERSION}
+        urls = {"httpProxy": egress.http_proxy, "httpsProxy": egress.https_proxy}
+        proxy: dict[str, Any] = {name: _without_credentials(url.reveal()) for name, url in urls.items() if url}
+        if proxy:
+            items = split(egress.no_proxy)
+            ignition["proxy"] = proxy | ({"noProxy": items} if items and len(items) <= _MOST_NO_PROXY else {})
+        sources = [_build_data_url(format_pem([certificate])) for certificate in egress.trust]
+        if sources and len(sources) <= _MOST_NO_PROXY and max(map(len, sources)) <= _LONGEST_CA:
+            ignition["tls"] = {"certificateAuthorities": sources}
+        spec: dict[str, Any] = {"ignition": ignition}
+        for key in reversed(below):
+            spec = {key: spec}
+        yield {
+            "apiVersion": f"{item.group}/v1beta2",
+            "kind": item.kind,
+            "metadata": {"name": item.name, "namespace": item.namespace},
+            "spec": spec,
+        }
+
+
+_IGNITION_VERSION: Final = "3.4"
+
+
+def _without_credentials(text: str) -> str:
+    """Return scheme, host and port of a valid URL."""
+    return msgspec.structs.replace(parse(text), username=None, password=None).redacted
+
+
+def _build_data_url(text: str) -> str:
+    return f"data:text/plain;base64,{base64.b64encode(text.encode()).decode()}"

@@ -1,0 +1,1 @@
+"""The values objects of a workload cluster."""

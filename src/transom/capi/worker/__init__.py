@@ -1,0 +1,1 @@
+"""The objects and files of Windows workers."""

@@ -1,0 +1,284 @@
+"""`transom no-proxy`: what programs make of a NO_PROXY list."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+
+import typer
+
+from transom.cli.examples import build_epilog
+from transom.cli.findings import Source, examine, print_findings
+from transom.cli.messages import tell
+from transom.cli.options import Output as MergeOutput
+from transom.cli.options import with_option_groups
+from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
+from transom.common.counting import format_count
+from transom.common.regular_files import MAX_BYTES, read_regular_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from transom.proxy.clients.profile import ClientProfile
+    from transom.proxy.merging import MergedNoProxy
+
+no_proxy = typer.Typer(name="no-proxy", help="Check, lint and merge NO_PROXY lists.", no_args_is_help=True)
+
+_ALL: Final = "all"
+Output = Annotated[Format, typer.Option("--output", "-o", help="The output format.")]
+
+
+def _complete_client(incomplete: str) -> list[str]:
+    """Return the clients whose names start with a string, for the shell."""
+    from transom.proxy.clients.aliases import ALIASES
+    from transom.proxy.clients.client_table import CLIENTS
+
+    return [name for name in (_ALL, *CLIENTS, *ALIASES) if name.startswith(incomplete)]
+
+
+Clients = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--client",
+        metavar="NAME",
+        help="Client to evaluate, or `all`. Repeatable.",
+        autocompletion=_complete_client,
+    ),
+]
+EnvironmentFile = Annotated[
+    str | None,
+    typer.Option("--env", metavar="FILE", help="Read a whole environment, as printed by `env`, or - for standard input."),
+]
+
+
+@no_proxy.command(epilog=build_epilog("no-proxy merge"))
+@with_option_groups
+def merge(
+    source: Source,
+    output: MergeOutput = Format.TEXT,
+    reasons: Annotated[bool, typer.Option("--reasons", help="Print each item on its own line, with its reason.")] = False,
+) -> None:
+    """Print the merged NO_PROXY of each cluster.
+
+    The first one is of the cluster that the manifests describe, followed by each Cluster API Cluster. JSON and YAML contain
+    the reason of each item.
+    """
+    from transom.proxy.settings import merge_no_proxy
+
+    objects, examined = examine(source)
+    # the hosts have no part in the lists
+    findings = [finding for finding in examined.findings if not finding.object.startswith("WindowsInstance/")]
+    print_findings(findings, sys.stderr)
+    errors = sum(finding.severity == "error" for finding in findings)
+    if errors:
+        fail(f"the settings have {format_count(errors, 'error')}", ExitCode.INVALID)
+    settings = examined.settings
+    lists: list[dict[str, Any]] = []
+    if objects.proxy or any(item.metadata.name == "cluster" for item in objects.egress_proxies):
+        lists.append(_build_entry(None, merge_no_proxy(objects, settings.networks)))
+    for cluster in objects.clusters:
+        name = f"{cluster.metadata.namespace}/{cluster.metadata.name}"
+        lists.append(_build_entry(name, merge_no_proxy(objects, settings.networks, cluster)))
+    if output is not Format.TEXT:
+        print_data(lists, output)
+        return
+    if not lists:
+        tell("transom: no list: neither settings nor a Cluster exist")
+    for entry in lists:
+        label = f"{entry['cluster'] or 'this cluster'}: " if len(lists) > 1 else ""
+        print_lines(f"{label}{entry['noProxy']}")
+        if reasons:
+            print_lines(*(f"  {item['item']}: {item['reason']}" for item in entry["items"]))
+
+
+def _build_entry(cluster: str | None, merged: "MergedNoProxy") -> dict[str, Any]:
+    items = [{"item": item, "reason": reason} for item, reason in merged.reasons.items()]
+    return {"cluster": cluster, "noProxy": merged.text, "items": items}
+
+
+@no_proxy.command(epilog=build_epilog("no-proxy check"))
+def check(
+    urls: Annotated[list[str] | None, typer.Argument(metavar="URL…", help="URL of a request.")] = None,
+    value: Annotated[str | None, typer.Option("--no-proxy", metavar="LIST", help="The value of NO_PROXY.")] = None,
+    client: Clients = None,
+    cases: Annotated[
+        str | None,
+        typer.Option("--cases", metavar="FILE", help="Evaluate cases, one JSON object per line, or - for standard input."),
+    ] = None,
+    environment: EnvironmentFile = None,
+    output: Output = Format.TEXT,
+) -> None:
+    """Show which clients bypass the proxy for a URL, and why.
+
+    The command assumes that both proxies are set, in upper and lower case. Without --no-proxy, NO_PROXY is not set. With
+    --env, only the variables of FILE are set. Clients with another list syntax (wininet, java-nonproxyhosts, …) read LIST
+    in that syntax.
+    """
+    if cases is not None:
+        if urls or value is not None or client or environment is not None:
+            fail("--cases brings its own URLs, lists and clients: leave out URL, --no-proxy, --env and --client")
+        _check_cases(cases)
+        return
+    if environment is not None and value is not None:
+        fail("--env has the list in it: leave out --no-proxy")
+    if not urls:
+        fail("no URL: write transom no-proxy check URL --no-proxy LIST, or --cases FILE")
+    from transom.proxy.clients.decision import decide
+    from transom.proxy.clients.urls import parse_url
+
+    for url in urls:
+        try:
+            parse_url(url)
+        except ValueError as error:
+            fail(str(error))
+    rows = _find_client_profiles(client or [_ALL])
+    variables = None if environment is None else _read_environment(environment)
+    decisions = [decide(row, url, value, environment=variables) for url in urls for row in rows]
+    if output is not Format.TEXT:
+        from msgspec import to_builtins
+
+        titles = {row.name: row.full_title for row in rows}
+        print_data([{**to_builtins(decision), "versions": titles[decision.client]} for decision in decisions], output)
+        return
+    from transom.cli.no_proxy_tables import print_decisions, print_families
+
+    if client:
+        print_decisions(decisions, rows)
+    else:
+        print_families(decisions, rows)
+
+
+@no_proxy.command(epilog=build_epilog("no-proxy lint"))
+def lint(
+    value: Annotated[str | None, typer.Argument(metavar="LIST", help="The value of NO_PROXY.")] = None,
+    client: Clients = None,
+    environment: EnvironmentFile = None,
+    output: Output = Format.TEXT,
+) -> None:
+    """Show items of NO_PROXY that some clients misread.
+
+    An error is an item on which a client fails, that bypasses the proxy for everything, that no client reads, or that
+    `validate` refuses. A warning has a safer form, a note has none. The command evaluates the clients of a Windows or Linux
+    node, or those of --client, and always names clients that fail. With --env, it evaluates the variables as well. The exit
+    code is 1 for errors and warnings.
+    """
+    from transom.proxy.clients.client_table import CLIENTS, NODE_CLIENTS
+    from transom.proxy.clients.environment_lint import lint_environment
+    from transom.proxy.clients.lint import lint as find
+
+    if (value is None) == (environment is None):
+        fail("give either a list or --env: transom no-proxy lint LIST, or transom no-proxy lint --env FILE")
+    names = tuple(_find_readers(client)) if client else NODE_CLIENTS
+    findings = find(value or "", names) if environment is None else lint_environment(_read_environment(environment), names)
+    titles = {name: CLIENTS[name].full_title for finding in findings for name in finding.clients}
+    if output is not Format.TEXT:
+        from msgspec import to_builtins
+
+        print_data(
+            [{**to_builtins(finding), "versions": {name: titles[name] for name in finding.clients}} for finding in findings],
+            output,
+        )
+    else:
+        from transom.cli.no_proxy_tables import print_lint
+
+        print_lint(findings, names, titles)
+    if any(finding.level != "note" for finding in findings):
+        raise SystemExit(ExitCode.NOT_DONE)
+
+
+def _find_client_profiles(names: "Iterable[str]") -> "list[ClientProfile]":
+    """Return the profiles of the named clients; an unknown name ends the command with the nearest ones."""
+    from transom.proxy.clients.aliases import find_client
+    from transom.proxy.clients.client_table import CLIENTS
+
+    rows: dict[str, ClientProfile] = {}
+    for name in names:
+        row = find_client(name)
+        if name == _ALL:
+            rows |= {row.name: row for row in CLIENTS.values() if row.language == "NO_PROXY"}
+        elif row is None:
+            _fail_unknown(name)
+        else:
+            rows[name] = row
+    return list(rows.values())
+
+
+def _find_readers(names: "Iterable[str]") -> list[str]:
+    """Return the rows that read NO_PROXY for the named clients; end the command if one does not read such a list."""
+    from transom.proxy.clients.aliases import ALIASES
+    from transom.proxy.clients.harms import NO_PROXY_CLIENTS
+
+    readers: dict[str, None] = {}
+    for name in names:
+        if name == _ALL:
+            readers |= dict.fromkeys(NO_PROXY_CLIENTS)
+            continue
+        row = _find_client_profiles([name])[0]
+        own = ALIASES[name].row if name in ALIASES else name
+        if row.language != "NO_PROXY":
+            fail(f"client {name} reads {row.language}, not NO_PROXY: lint has no rules for it")
+        if own not in NO_PROXY_CLIENTS:
+            fail(f"client {name} reads no NO_PROXY at all: no form of an item helps it")
+        readers[own] = None
+    return list(readers)
+
+
+def _read_environment(path: str) -> dict[str, str]:
+    from transom.proxy.clients.environment_lint import read_environment_text
+
+    return read_environment_text(b"\n".join(_read_lines(path)).decode("utf-8", "surrogateescape"))
+
+
+def _format_nearest(name: str) -> str:
+    import difflib
+
+    from transom.proxy.clients.aliases import ALIASES
+    from transom.proxy.clients.client_table import CLIENTS
+
+    lowered = name.lower()
+    near = [
+        close_match
+        for names in (CLIENTS, ALIASES)
+        for close_match in difflib.get_close_matches(lowered, names, n=4, cutoff=0.5)
+    ]
+    near = near or [client for client in (*CLIENTS, *ALIASES) if lowered and (lowered[:3] in client or client in lowered)]
+    return f"the nearest are {', '.join(near[:4])}" if near else f"the clients are {', '.join(CLIENTS)}"
+
+
+def _fail_unknown(name: str, where: str = "") -> NoReturn:
+    fail(f"{where}unknown client {name!r}; {_format_nearest(name)}")
+
+
+def _check_cases(path: str) -> None:
+    import msgspec
+
+    from transom.proxy.clients.cases import UnknownClientError, decide_case, read_case
+
+    answers: list[bytes] = []
+    for number, line in enumerate(_read_lines(path), start=1):
+        if not line.strip():
+            continue
+        where = f"{path} line {number}: "
+        try:
+            fields, case = read_case(line)
+            decision = decide_case(case)
+        except UnknownClientError as error:
+            _fail_unknown(error.name, where)
+        except ValueError as error:
+            fail(f"{where}{error}")
+        answers.append(
+            msgspec.json.encode({**fields, "bypass": decision.bypass, "item": decision.item, "reason": decision.reason})
+        )
+    sys.stdout.flush()
+    sys.stdout.buffer.write(b"".join(answer + b"\n" for answer in answers))
+    sys.stdout.buffer.flush()
+
+
+def _read_lines(path: str) -> list[bytes]:
+    if path == "-":
+        data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            fail(f"-: the standard input has more than {MAX_BYTES:,} bytes")
+        return data.split(b"\n")
+    try:
+        return read_regular_file(path).split(b"\n")
+    except OSError as error:
+        fail(f"{path}: {error.strerror or error}")

@@ -1,0 +1,20 @@
+"""`transom pause`: pause hosts: the operator leaves them alone."""
+
+from transom.cli.host_selection import HostSelection
+from transom.cli.options import Output, with_option_groups
+from transom.cli.output import Format
+from transom.cli.wait_options import WaitOptions
+
+
+@with_option_groups
+def pause(selection: HostSelection, waiting: WaitOptions, output: Output = Format.TEXT) -> None:
+    """Pause hosts, so that the operator does not change them.
+
+    The operator finishes a change that it has started on a host, and does not connect to the host again until you resume
+    it. Paused hosts do not count in rollouts. The command sets `spec.paused` of the WindowsInstance. With --wait, it
+    returns after the operator has left the host.
+    """
+    from transom.cli.host_requests import request_hosts
+    from transom.diagnosis.host_requests import Verb
+
+    request_hosts(Verb.PAUSE, selection, waiting, output)

@@ -1,0 +1,20 @@
+"""`transom restart`: restart the services whose restart waits for you."""
+
+from transom.cli.host_selection import HostSelection
+from transom.cli.options import Output, with_option_groups
+from transom.cli.output import Format
+from transom.cli.wait_options import WaitOptions
+
+
+@with_option_groups
+def restart(selection: HostSelection, waiting: WaitOptions, output: Output = Format.TEXT) -> None:
+    """Restart services that wait for a manual restart.
+
+    With `spec.windows.restart: Manual`, the operator writes changed settings, and services use the previous ones until you
+    restart them. Hosts without waiting services do not change. The command sets the annotation `transom.dev/restart` of the
+    WindowsInstance.
+    """
+    from transom.cli.host_requests import request_hosts
+    from transom.diagnosis.host_requests import Verb
+
+    request_hosts(Verb.RESTART, selection, waiting, output)

@@ -1,0 +1,96 @@
+"""`transom rollback`: restores the last known good settings of hosts."""
+
+from typing import TYPE_CHECKING
+
+from transom.cli.commands.apply import DryRun
+from transom.cli.findings import Source, examine_or_fail
+from transom.cli.hosts import UNTOUCHED, HostOptions, end, print_hosts, run_host_command
+from transom.cli.messages import tell
+from transom.cli.options import Output, with_option_groups
+from transom.cli.output import Format, report_stop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from transom.apply.report import HostReport
+    from transom.apply.target import Target
+
+
+@with_option_groups
+def rollback(source: Source, hosts: HostOptions, output: Output = Format.TEXT, dry_run: DryRun = False) -> None:
+    """Roll hosts back to their last known good settings.
+
+    The command applies the latest settings with which `apply` of this user on this machine found the host healthy. These
+    differ from the settings of the manifests (-f) or the cluster (--context). If the host had no settings then, the command
+    removes them. Fix the manifests before the next `apply`. If an operator manages the hosts, edit the EgressProxy instead.
+    """
+    if not dry_run:
+        source.require_source("rollback")
+    _ = hosts.timeouts
+    with report_stop(UNTOUCHED):
+        import msgspec
+
+        from transom.apply.report import merge_reports
+        from transom.apply.target import list_targets
+        from transom.cli.manager import find_manager, find_skipped
+        from transom.cli.rollout import compare, put_back
+
+        objects, examined = examine_or_fail(source)
+        targets = hosts.select_targets(list_targets(objects, examined.settings, ssh_config=True))
+        manager = find_manager(source)
+        skipped = find_skipped(targets, source)
+        free = [target for target in targets if target.instance.place.object not in skipped]
+        goals, unknown = _find_previous_settings(free)
+        _print_goals(goals)
+        work = compare(goals, hosts, manager) if dry_run else put_back(goals, hosts, manager)
+        done = run_host_command(work, verbose=source.verbose)
+        rolled_back = msgspec.structs.replace(done, hosts=tuple(map(_convert_report, done.hosts)))
+        report = merge_reports(targets, skipped | unknown, rolled_back)
+    print_hosts(report, source, output, planned=dry_run)
+    end(report, planned=dry_run)
+
+
+def _find_previous_settings(targets: "Sequence[Target]") -> "tuple[list[Target], dict[str, HostReport]]":
+    """Return the targets with the settings that they go back to, and the reports of those that have no such settings."""
+    import msgspec
+
+    from transom.apply.report import build_host_report
+    from transom.cli.state import PassedFiles, create_directory
+    from transom.hosts.passes.base_pass import PassResult
+
+    passed = PassedFiles(create_directory())
+    goals, unknown = [], {}
+    for target in targets:
+        egress = passed.find_previous(target)
+        if egress is None:
+            why = "not changed: no other settings are known here that this host was healthy with"
+            unknown[target.instance.place.object] = build_host_report(target, PassResult()).skip(why)
+        else:
+            goals.append(msgspec.structs.replace(target, egress=egress))
+    return goals, unknown
+
+
+def _convert_report(host: "HostReport") -> "HostReport":
+    """Return the report of a host with the reasons of a rollback: what goes may well be in the settings of now."""
+    import msgspec
+
+    old_reason, reason = "no longer in the egress settings", "not in the settings that are rolled back to"
+    changes = tuple(msgspec.structs.replace(step, reason=step.reason.replace(old_reason, reason)) for step in host.changes)
+    return msgspec.structs.replace(host, changes=changes)
+
+
+def _print_goals(goals: "Sequence[Target]") -> None:
+    """Print the settings to which hosts return."""
+    from transom.common.counting import format_count
+    from transom.proxy.secret import redact_userinfo
+    from transom.rollout.fingerprint import compute_settings_key
+
+    groups: dict[object, list[Target]] = {}
+    for goal in goals:
+        groups.setdefault(compute_settings_key(goal.egress), []).append(goal)
+    for group in groups.values():
+        egress = group[0].egress
+        variables = [f"{name}={redact_userinfo(value)}" for name, value in egress.variables.items()]
+        trust = [format_count(len(egress.trust), "trusted CA")] if egress.trust else []
+        who = group[0].instance.name if len(group) == 1 else f"{len(group):,} hosts"
+        tell(f"transom: {who}: back to {', '.join([*variables, *trust]) or 'no proxy and no CAs'}")

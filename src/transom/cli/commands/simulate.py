@@ -1,0 +1,121 @@
+"""`transom simulate`: the hosts of a directory that `transom init --simulated` made, as long as this process runs."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transom.cli.commands.init import HOST_KEY
+from transom.cli.messages import tell
+from transom.cli.output import ExitCode, fail, print_lines
+from transom.cli.stopping import list_server_signals
+from transom.common.regular_files import read_regular_file, read_regular_text
+
+if TYPE_CHECKING:
+    from transom.sources.objects import Objects
+
+_PROCESS, _LOG = ".simulated-process", ".simulated-log"
+_SERVICES = {"containerd": (), "kubelet": ("containerd",), "cloud-node-manager": ()}
+
+
+def simulate(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory that `transom init --simulated` created.")],
+    detach: Annotated[bool, typer.Option("--detach", help="Return when the hosts are up, and keep them running.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop the hosts that --detach started.")] = False,
+) -> None:
+    """Run the simulated hosts of a directory.
+
+    The hosts run behind a real SSH server on 127.0.0.1 until the command ends, and then lose their state.
+    """
+    if not (directory / HOST_KEY).is_file():
+        fail(f"{directory} contains no simulated host: `transom init DIR --simulated` creates one")
+    if stop:
+        _stop(directory)
+    elif detach:
+        _detach(directory)
+    else:
+        _run(directory)
+
+
+def _run(directory: Path) -> None:
+    import asyncio
+
+    from transom.sources.directory import load
+
+    objects = load([str(directory)])
+    if any(finding.severity == "error" for finding in objects.findings):
+        fail(f"{directory}: `transom validate -f {directory}` says what is wrong with it")
+    try:
+        asyncio.run(_serve(objects, read_regular_file(directory / HOST_KEY)))
+    except OSError as error:
+        fail(f"{directory}: {error.strerror}: does another process simulate its hosts already?", ExitCode.NOT_DONE)
+
+
+def _detach(directory: Path) -> None:
+    """Start a process that outlives the terminal; return after it printed each host's address."""
+    import subprocess
+
+    from transom.sources.directory import load
+
+    command = [sys.executable, "-m", "transom", "simulate", str(directory)]
+    nothing, log = subprocess.DEVNULL, directory / _LOG
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as pipe, log.open("wb") as errors:
+        # whoever waits for the end of our own output must not wait for it
+        running = subprocess.Popen(  # noqa: S603  # this program
+            command, stdin=nothing, stdout=pipe, stderr=errors, start_new_session=True
+        )
+    try:
+        with os.fdopen(reading, encoding="utf-8") as output:
+            for _ in load([str(directory)]).windows_instances:
+                line = output.readline()
+                if not line:
+                    fail(read_regular_text(log, errors="replace").strip().removeprefix("transom: "), ExitCode(running.wait()))
+                print_lines(line.strip().replace("until Ctrl-C", f"until `transom simulate {directory} --stop`"))
+        (directory / _PROCESS).write_text(str(running.pid))
+    except KeyboardInterrupt:
+        # nobody would know of it
+        running.terminate()
+        raise
+
+
+def _stop(directory: Path) -> None:
+    file = directory / _PROCESS
+    try:
+        process = int(read_regular_text(file))
+        # another process may have the number by now
+        ours = b"simulate" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except (OSError, ValueError):
+        ours = False
+    file.unlink(missing_ok=True)
+    if not ours:
+        fail(f"{directory}: no simulated hosts of this directory are running", ExitCode.NOT_DONE)
+    os.kill(process, signal.SIGTERM)
+    tell(f"transom: stopped the simulated hosts of {directory}; their state is deleted")
+
+
+async def _serve(objects: "Objects", host_key: bytes) -> None:
+    import asyncio
+
+    import asyncssh
+
+    from transom.windows.nodes.windows_instance import read_private_key
+    from winsim import Simulator
+
+    stop = asyncio.Event()
+    for number in list_server_signals():
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with Simulator(host_key=asyncssh.import_private_key(host_key)) as simulator:
+        for instance in objects.windows_instances:
+            key, spec = read_private_key(instance, objects), instance.spec
+            if key is None or spec.address != "127.0.0.1":
+                fail(f"WindowsInstance/{instance.name}: spec.address has to be 127.0.0.1, and its key has to be there")
+            host = await simulator.add_host(instance.name.upper(), services=_SERVICES, username=spec.username, port=spec.port)
+            host.put_keys(asyncssh.import_private_key(key.reveal()).export_public_key())
+            print_lines(f"{instance.name}: a simulated Windows host at {spec.address}:{spec.port}, until Ctrl-C")
+        sys.stdout.flush()
+        await stop.wait()
+    tell("transom: the simulated hosts are gone")

@@ -1,0 +1,226 @@
+"""`transom status`: the status of hosts, rollouts and settings; what is not ready comes first."""
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transom import __version__
+from transom.cli.cluster import add_context_option, describe_server, run_with_client
+from transom.cli.completion import complete_part, complete_status_arguments
+from transom.cli.findings import Source
+from transom.cli.messages import tell
+from transom.cli.options import Output, parse_duration_option, with_option_groups
+from transom.cli.output import ExitCode, Format, fail, get_columns, print_data, print_lines, report_stop
+from transom.cli.stopping import note_reported
+
+if TYPE_CHECKING:
+    from transom.cli.observation import Answers, Asked
+    from transom.diagnosis.overview import Overview
+    from transom.diagnosis.snapshot import Unread
+    from transom.kube.client import Client
+    from transom.pods.outdated import Outdated
+
+
+@with_option_groups
+def status(
+    source: Source,
+    about: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[host NAME...]",
+            help="Show all details of one host, or with --wait, the hosts to wait for.",
+            autocompletion=complete_status_arguments,
+        ),
+    ] = None,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Include WindowsInstances in namespaces that the operator ignores.")
+    ] = False,
+    selector: Annotated[
+        str, typer.Option("--selector", "-l", metavar="LABELS", help="Select WindowsInstances by labels: env=prod.")
+    ] = "",
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Watch until Ctrl-C: a live table on a terminal, otherwise changes only.")
+    ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until all hosts, or the named ones, have the current settings.")
+    ] = False,
+    waited: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--for",
+            metavar="PART",
+            autocompletion=complete_part,
+            help="With --wait: wait only for operator, settings, hosts, webhook, clusters or pods. Repeatable. "
+            "[default: all but pods]",
+        ),
+    ] = None,
+    timeout: Annotated[str, typer.Option("--timeout", metavar="DURATION", help="Timeout for --wait: 30s, 5m, 1h.")] = "5m",
+    output: Output = Format.TEXT,
+) -> None:
+    """Show the status of hosts, rollouts and settings.
+
+    For the operator, the rollout, the settings and the hosts, it lists first what is not ready, with the reason and the
+    next step. Then it lists clusters, CAs that expire soon, and pods older than the settings. With -f, it shows the last
+    known state of the hosts of a directory, and connects to no host. `status host NAME` shows all details of one host.
+
+    --wait waits until the operator runs, every host that is not paused has the current settings, and pods and workload
+    clusters get them. Then it shows the status. `status host NAME... --wait` waits for these hosts. A halted rollout ends
+    the wait.
+    """
+    if watch and (output is not Format.TEXT or source.filename or about):
+        fail("--watch is for text, and for a cluster: `kubectl get windowsinstances -A -w -o json` gives objects")
+    if wait and (watch or source.filename):
+        fail(f"--wait is for a cluster, and {'not with --watch' if watch else 'no host is waited for with -f'}")
+    if waited and not wait:
+        fail("--for says what --wait waits for: add --wait")
+    seconds = parse_duration_option("--timeout", timeout)
+    namespace = None if all_namespaces else source.own
+    if about and (about[0] != "host" or len(about) == 1 or (len(about) > 2 and not wait)):
+        fail(f"{' '.join(about)}: there is `transom status`, `transom status host NAME`, and with --wait several names")
+    if wait:
+        _wait(source, (about or [])[1:], _list_queries(source, namespace, selector), waited or [], seconds, output)
+    elif about:
+        _tell_story(source, about[1], output)
+    elif source.filename:
+        from transom.cli.last_known import read_last_known
+
+        _print(read_last_known(source, selector), output)
+    elif watch:
+        from transom.cli.status_watch import follow
+
+        try:
+            run_with_client(
+                source, lambda client: follow(client, _list_queries(source, namespace, selector), source.own, source.context)
+            )
+        except KeyboardInterrupt:
+            raise SystemExit(ExitCode.INTERRUPTED) from None
+    else:
+        overview_data = run_with_client(source, lambda client: _read_overview(client, source, namespace, selector))
+        _print(overview_data, output, source.context)
+        if not overview_data.objects and not overview_data.unread:
+            tell(
+                f"transom: {overview_data.server}: no EgressProxy, and no WindowsInstance in namespace "
+                f"{source.own} (-A: in all)"
+            )
+
+
+def _wait(
+    source: Source, names: list[str], queries: "tuple[Asked, ...]", conditions: list[str], seconds: float, output: Format
+) -> None:
+    """Wait, then show the status, and end the command with 1 where something is missing."""
+    import msgspec
+
+    from transom.cli.status_wait import StatusWait, iter_missing_lines
+    from transom.diagnosis.outstanding import ALL_HOSTS, SOME_HOSTS, Part, Wanted
+
+    try:
+        parts = tuple(map(Part, conditions))
+    except ValueError:
+        fail(f"--for {' '.join(conditions)}: must be {', '.join(Part)}")
+    patterns = tuple(part for name in names for part in name.split(",") if part)
+    labels = next((item.labels for item in queries if item.labels), "")
+    wanted = Wanted(parts or (SOME_HOSTS if patterns or labels else ALL_HOSTS), patterns, labels)
+    with report_stop("before anything was read"):
+        outcome = run_with_client(
+            source, lambda client: StatusWait(client, queries, source.own, wanted).run(seconds), reports=True
+        )
+    if outcome.status is not None:
+        if output is not Format.TEXT:
+            print_data(msgspec.to_builtins(outcome.status) | {"missing": outcome.missing}, output)
+        else:
+            _print(outcome.status, output, source.context)
+    if outcome.is_ready:
+        return
+    for line in iter_missing_lines(outcome.missing):
+        tell(f"transom: {add_context_option(line, source.context)}")
+    if outcome.stopped:
+        note_reported()
+        fail("stopped waiting", ExitCode.INTERRUPTED)
+    fail(add_context_option(outcome.why, source.context), ExitCode.NOT_DONE)
+
+
+def _list_queries(source: Source, namespace: str | None, selector: str) -> "tuple[Asked, ...]":
+    from transom.cli.observation import list_status_queries
+
+    return list_status_queries(source.own, namespace, selector)
+
+
+def _print(overview_data: "Overview", output: Format, context: str | None = None) -> None:
+    import msgspec
+
+    from transom.cli.status_table import iter_screen
+
+    if output is not Format.TEXT:
+        rows = tuple(msgspec.structs.replace(obj, next=add_context_option(obj.next, context)) for obj in overview_data.objects)
+        print_data(msgspec.structs.replace(overview_data, objects=rows), output)
+        return
+    lines = iter_screen(
+        overview_data, datetime.now(UTC), get_columns(sys.stdout), hint=lambda text: add_context_option(text, context)
+    )
+    print_lines(*(line.text for line in lines))
+
+
+async def _read_overview(client: "Client", source: Source, namespace: str | None, selector: str) -> "Overview":
+    import msgspec
+
+    from transom.cli.observation import build_observed, look_again, read_answers, with_rights
+    from transom.diagnosis.overview import build_overview, needs_second_look
+    from transom.diagnosis.snapshot import Unread
+
+    answers_read = await read_answers(client, _list_queries(source, namespace, selector))
+    _require_definitions(answers_read)
+    pods = await _find_outdated_pods(client, source.own)
+    seen = build_observed(answers_read, describe_server(client.connection), source.own, datetime.now(UTC))
+    rights = await with_rights(client, seen)
+    # a user without the right to review others sees it in `transom doctor`
+    seen = msgspec.structs.replace(rights, unread=seen.unread)
+    if needs_second_look(seen):
+        seen = await look_again(client, seen)
+    made = build_overview(seen, version=__version__)
+    if isinstance(pods, Unread):
+        return msgspec.structs.replace(made, unread=(*made.unread, pods))
+    return msgspec.structs.replace(made, pods=pods)
+
+
+def _require_definitions(answers: "Answers") -> None:
+    from transom.sources.api_server import DefinitionsMissing
+    from transom.sources.objects import Objects
+
+    if answers.undefined:
+        raise DefinitionsMissing(answers.undefined, Objects())
+
+
+async def _find_outdated_pods(client: "Client", namespace: str) -> "tuple[Outdated, ...] | Unread":
+    """Return the pods that are older than the settings, or why that is unknown."""
+    from transom.diagnosis.snapshot import Unread
+    from transom.kube.errors import NotFound, StatusError
+    from transom.sources.api_server import HashKeyUnread, list_outdated_pods
+
+    what = "pods older than the settings"
+    try:
+        return tuple(await list_outdated_pods(client, namespace, datetime.now(UTC)))
+    except NotFound:
+        return ()
+    except (StatusError, HashKeyUnread) as error:
+        return Unread(what, str(error))
+
+
+def _tell_story(source: Source, name: str, output: Format) -> None:
+    import msgspec
+
+    from transom.cli.host_story import iter_lines, read_from_cluster, read_from_directory
+
+    story = (
+        read_from_directory(source, name)
+        if source.filename
+        else run_with_client(source, lambda client: read_from_cluster(client, source.own, name))
+    )
+    host = msgspec.structs.replace(story.host, next=add_context_option(story.host.next, source.context))
+    waits = tuple(add_context_option(wait, source.context) for wait in story.waits)
+    story = msgspec.structs.replace(story, host=host, waits=waits)
+    if output is not Format.TEXT:
+        print_data(story, output)
+    else:
+        print_lines(*iter_lines(story, get_columns(sys.stdout)))

@@ -1,0 +1,172 @@
+"""`transom verify cluster`: whether the Windows nodes of a cluster work from end to end."""
+
+import re
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from transom.cli.checks import JUnit, Suite, end_checks, print_stopped
+from transom.cli.checks import report_check as tell_check
+from transom.cli.cluster import ClusterOptions, run_with_client
+from transom.cli.messages import tell
+from transom.cli.options import Output, with_option_groups
+from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
+from transom.cli.stopping import StopPlan, describe_stop
+
+if TYPE_CHECKING:
+    from transom.common.check_results import CheckResult
+    from transom.kube.client import Client
+    from transom.verification.objects import Wanted
+
+_REFERENCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:/@_-]*")
+
+
+def _check_reference(value: str | None) -> str | None:
+    if value is not None and not _REFERENCE.fullmatch(value):
+        raise typer.BadParameter(f"{value!r} is not a valid image: for example registry.example/agnhost:2.52")
+    return value
+
+
+def _check_url(value: str) -> str:
+    if value and not re.fullmatch(r"https://[^\s@]+", value):
+        raise typer.BadParameter(f"{value!r} is not https://HOST/…, without a user")
+    return value
+
+
+def _parse_labels(values: list[str] | None) -> dict[str, str]:
+    from transom.proxy.labels import is_key, is_value
+
+    labels = dict(value.partition("=")[::2] for value in values or ())
+    for key, value in labels.items():
+        if not is_key(key) or not is_value(value):
+            fail(f"--label {key}={value}: not a valid label: use KEY=VALUE")
+    return labels
+
+
+@with_option_groups
+def cluster(
+    options: ClusterOptions,
+    image: Annotated[
+        str | None,
+        typer.Option("--image", metavar="REF", help="Image of the pods. [default: agnhost]", callback=_check_reference),
+    ] = None,
+    linux_image: Annotated[
+        str | None,
+        typer.Option(
+            "--linux-image", metavar="REF", help="Image of the Linux pod. [default: --image]", callback=_check_reference
+        ),
+    ] = None,
+    mirror: Annotated[
+        str | None,
+        typer.Option("--mirror", metavar="REGISTRY", help="Mirror of the registry of these images.", callback=_check_reference),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="KEY=VALUE", help="Label of the namespace, for example to select it for the proxy."),
+    ] = None,
+    egress_url: Annotated[
+        str,
+        typer.Option("--egress-url", metavar="URL", help="URL that pods must reach through the proxy.", callback=_check_url),
+    ] = "",
+    direct_url: Annotated[
+        str,
+        typer.Option("--direct-url", metavar="URL", help="URL that pods must reach without the proxy.", callback=_check_url),
+    ] = "",
+    load_balancer: Annotated[
+        bool, typer.Option("--load-balancer", help="Create a Service of type LoadBalancer, and send a request to it.")
+    ] = False,
+    node_port: Annotated[
+        bool, typer.Option("--node-port", help="Create a Service of type NodePort, and send requests to the Windows nodes.")
+    ] = False,
+    host_process: Annotated[
+        bool,
+        typer.Option("--host-process", help="Run a HostProcess container on each Windows node. The namespace is privileged."),
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=1, help="Timeout for pods to become Ready, in seconds.")
+    ] = 600.0,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Validate the objects with the API server and create nothing. Pods are validated in -n."
+        ),
+    ] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="Delete the namespaces of other runs, also of running ones.")] = False,
+    report: JUnit = None,
+    output: Output = Format.TEXT,
+) -> None:
+    """Test the Windows nodes of a cluster end to end.
+
+    The command creates Pods and Services in its own namespace, and deletes that namespace at the end, also after Ctrl-C,
+    when it prints the maximum time for the cleanup. The exit code is 1 if a check fails, and 3 if the cluster does not
+    answer.
+    """
+    if dry_run and clean:
+        fail("--dry-run and --clean exclude each other")
+    if clean:
+        _clean(options, output)
+        return
+    more = {"load_balancer": load_balancer, "node_port": node_port, "host_process": host_process}
+    wanted = _build_request(image, linux_image, mirror, _parse_labels(label), more, egress_url, direct_url)
+    checks, server_url = list["CheckResult"](), ""
+
+    def report_check(check: "CheckResult") -> None:
+        checks.append(check)
+        if output is Format.TEXT:
+            tell_check(check)
+
+    def print_progress(line: str) -> None:
+        # minutes go by while images are pulled
+        tell(f"transom: {line}")
+
+    async def work(client: "Client") -> "tuple[str, tuple[CheckResult, ...]]":
+        from transom.verification.cluster_verification import Waits, run_dry, stop_seconds, verify
+
+        nonlocal server_url
+        server = server_url = client.connection.server
+        if dry_run:
+            return server, await run_dry(client, wanted, options.namespace or "default", report_check)
+        print_progress(f"{server}: the checks take some minutes, most of them for images that are pulled")
+        left = f"namespace {wanted.namespace} may stay: `transom verify cluster --clean` deletes it"
+        plan = StopPlan(f"deleting namespace {wanted.namespace}", stop_seconds(), left)
+        with describe_stop(lambda: plan):
+            return server, await verify(client, wanted, report_check, Waits(starting=timeout), print_progress)
+
+    try:
+        server, outcome = run_with_client(options, work, failing=ExitCode.NOT_READ, reports=True)
+    except KeyboardInterrupt:
+        place = {"server": server_url, "namespace": wanted.namespace}
+        print_stopped(place, checks, files=report is not None, output=output)
+        raise SystemExit(ExitCode.INTERRUPTED) from None
+    end_checks({"server": server, "namespace": wanted.namespace}, outcome, Suite("cluster", server), report, output)
+
+
+def _build_request(
+    image: str | None,
+    linux_image: str | None,
+    mirror: str | None,
+    labels: dict[str, str],
+    more: dict[str, bool],
+    egress: str,
+    direct: str,
+) -> "Wanted":
+    from transom.verification.cluster_verification import create_namespace_name
+    from transom.verification.objects import AGNHOST_IMAGE, Wanted, to_mirror
+
+    windows = image or AGNHOST_IMAGE
+    pair = (windows, linux_image or windows)
+    windows, linux = (to_mirror(item, mirror) for item in pair) if mirror else pair
+    return Wanted(create_namespace_name(), windows, linux, labels, egress=egress, direct=direct, **more)
+
+
+def _clean(options: ClusterOptions, output: Format) -> None:
+    async def work(client: "Client") -> list[str]:
+        from transom.verification.cluster_verification import clean
+
+        return await clean(client, insist=True)
+
+    leftovers = run_with_client(options, work, failing=ExitCode.NOT_READ)
+    if output is not Format.TEXT:
+        print_data({"removed": leftovers}, output)
+    else:
+        print_lines(*(f"{name}: gone" for name in leftovers) if leftovers else ("nothing was left",))

@@ -1,0 +1,10 @@
+"""Messages for people on stderr, one line each, without the control characters of others."""
+
+import sys
+
+from transom.common.escaping import escape
+
+
+def tell(line: str) -> None:
+    """Write one line for people to stderr."""
+    sys.stderr.write(escape(line, keep="\t") + "\n")

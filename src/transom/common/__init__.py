@@ -1,0 +1,1 @@
+"""Helpers without a domain: escaping, timestamps, check results, clean-up."""

@@ -1,0 +1,1 @@
+"""Approval of the CertificateSigningRequests of kubelets."""

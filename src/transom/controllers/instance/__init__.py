@@ -1,1 +1,0 @@
-"""A WindowsInstance as the controllers know it: a view at one moment, its status, its finalizers."""

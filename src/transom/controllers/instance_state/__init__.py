@@ -1,0 +1,1 @@
+"""A WindowsInstance as the controllers know it: its view, status and finalizers."""

@@ -1,0 +1,1 @@
+"""WindowsInstances from ConfigMap entries and machines."""

@@ -1,0 +1,1 @@
+"""The Secret `windows-user-data` of OpenShift."""

@@ -1,0 +1,220 @@
+"""What is missing until everything is as the settings ask for: what `transom status --wait` waits for. Pure."""
+
+import enum
+import fnmatch
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from transom.common.mappings import get_at
+from transom.diagnosis.fields import get_condition, get_metadata, get_name
+from transom.diagnosis.host_requests import is_paused
+from transom.diagnosis.overview import Overview, build_host_row, find_leader, get_natural_key
+from transom.diagnosis.snapshot import Observed, Value
+from transom.pods.outdated import Outdated
+from transom.proxy.layers import BASE
+
+_INJECTED: Final = ("", "Injected", "NotConfigured", "NoSettings")
+"""Reasons of `PodsInjected` with which nothing is missing; empty: nothing is said of pods."""
+
+
+class Part(enum.StrEnum):
+    """A part of the status that can be waited for."""
+
+    OPERATOR = "operator"
+    SETTINGS = "settings"
+    HOSTS = "hosts"
+    WEBHOOK = "webhook"
+    CLUSTERS = "clusters"
+    PODS = "pods"
+
+
+ALL_HOSTS: Final = (Part.OPERATOR, Part.SETTINGS, Part.HOSTS, Part.WEBHOOK, Part.CLUSTERS)
+"""The default parts to wait for: all except pods, which users replace."""
+SOME_HOSTS: Final = (Part.OPERATOR, Part.HOSTS)
+"""What is waited for where hosts are named."""
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """Something that is not ready, and why. `name` is empty where a part has but one object."""
+
+    part: Part
+    name: str
+    reason: str
+    message: str
+
+    @property
+    def display_name(self) -> str:
+        """What it is called in a message."""
+        return self.name or self.part.value
+
+    @property
+    def detail(self) -> str:
+        """Why it is missing."""
+        return f"{self.reason}: {self.message}" if self.message else self.reason
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What is waited for: these parts, and of hosts those that fit one of the patterns; without patterns all.
+
+    `labels` is the selector by which the hosts were listed; empty: none.
+    """
+
+    parts: tuple[Part, ...]
+    patterns: tuple[str, ...] = ()
+    labels: str = ""
+
+
+def find_missing(
+    seen: Observed, status: Overview, wanted: Wanted, pods: Sequence[Outdated] | None = None
+) -> tuple[Missing, ...]:
+    """Return what is not ready yet. `pods` are those that are older than the settings, None where that is not known.
+
+    What could not be read is not missing: `Overview.unread` names it.
+    """
+    missing: list[Missing] = []
+    for part in wanted.parts:
+        match part:
+            case Part.OPERATOR:
+                missing += _check_operator(seen)
+            case Part.SETTINGS:
+                missing += _check_settings(seen)
+            case Part.HOSTS:
+                missing += _check_hosts(seen, wanted)
+            case Part.WEBHOOK:
+                missing += _check_webhook(seen, status)
+            case Part.CLUSTERS:
+                missing += _check_clusters(seen)
+            case Part.PODS:
+                missing += _check_pods(pods)
+    return tuple(missing)
+
+
+def list_unread_parts(seen: Observed, parts: Collection[Part]) -> tuple[Part, ...]:
+    """Return the parts of which nothing can be known, since what they are made of may not be read."""
+    kinds = {
+        Part.OPERATOR: "Lease",
+        Part.SETTINGS: "EgressProxy",
+        Part.HOSTS: "WindowsInstance",
+        Part.WEBHOOK: "EgressProxy",
+        Part.CLUSTERS: "EgressProxy",
+    }
+    return tuple(part for part in parts if part in kinds and not seen.was_read(kinds[part]))
+
+
+def explain_halt(seen: Observed) -> str:
+    """Return why a rollout is halted, by the current settings; empty if it is not halted."""
+    base = _find_base(seen)
+    if base is None or not _is_observed(base):
+        return ""
+    halted = get_condition(base, "RolloutHalted")
+    return str(halted.get("message") or "RolloutHalted") if halted.get("status") == "True" else ""
+
+
+def list_waited_hosts(seen: Observed, patterns: Sequence[str]) -> list[str]:
+    """Return the names of the hosts that are waited for."""
+    return [get_name(item) for item in _select_hosts(seen, patterns)]
+
+
+def _check_operator(seen: Observed) -> Iterator[Missing]:
+    who = find_leader(seen)
+    if who is not None and not who.working:
+        yield Missing(Part.OPERATOR, "", "NotRunning", "Lease/transom has no holder")
+    for own_object in seen.iter_own_objects("Deployment"):
+        if not get_name(own_object).startswith("transom"):
+            continue
+        replicas = get_at(own_object, "spec", "replicas")
+        wanted = 1 if replicas is None else replicas
+        available, updated = (get_at(own_object, "status", field) or 0 for field in ("availableReplicas", "updatedReplicas"))
+        if not _is_observed(own_object) or min(available, updated) < wanted:
+            message = f"{available} of {wanted} pods are available, {updated} are of the newest version"
+            yield Missing(Part.OPERATOR, f"Deployment/{get_name(own_object)}", "NotAvailable", message)
+
+
+def _check_settings(seen: Observed) -> Iterator[Missing]:
+    proxies = seen.list_objects("EgressProxy")
+    if seen.was_read("EgressProxy", "WindowsInstance") and not proxies and not seen.list_objects("WindowsInstance"):
+        yield Missing(Part.SETTINGS, f"EgressProxy/{BASE}", "NotFound", "neither an EgressProxy nor a WindowsInstance exists")
+    for proxy in proxies:
+        place, ready = f"EgressProxy/{get_name(proxy)}", get_condition(proxy, "Ready")
+        if not _is_observed(proxy):
+            yield Missing(Part.SETTINGS, place, "NotObserved", "the operator has not looked at its newest edit")
+        elif ready.get("status") != "True":
+            yield Missing(Part.SETTINGS, place, str(ready.get("reason") or "NotObserved"), str(ready.get("message") or ""))
+
+
+def _check_hosts(seen: Observed, wanted: Wanted) -> Iterator[Missing]:
+    names = {get_name(obj) for obj in seen.list_objects("WindowsInstance")}
+    if wanted.labels and not names and seen.was_read("WindowsInstance"):
+        yield Missing(Part.HOSTS, wanted.labels, "NotFound", "no WindowsInstance has these labels")
+    for pattern in wanted.patterns:
+        if not fnmatch.filter(names, pattern) and seen.was_read("WindowsInstance"):
+            yield Missing(Part.HOSTS, pattern, "NotFound", "no such WindowsInstance")
+    base = _find_base(seen)
+    for item in _select_hosts(seen, wanted.patterns):
+        if (missing := _check_host(item, base)) is not None:
+            yield missing
+
+
+def _check_host(instance: Value, base: Value | None) -> Missing | None:
+    name, now, ready = get_name(instance), build_host_row(instance), get_condition(instance, "Ready")
+    if is_paused(instance):
+        return Missing(Part.HOSTS, name, "Paused", f"transom resume HOST -n {now.namespace}")
+    if get_metadata(instance).get("deletionTimestamp"):
+        return Missing(Part.HOSTS, name, "Removing", "the WindowsInstance is being deleted")
+    if ready.get("observedGeneration") != get_metadata(instance).get("generation"):
+        return Missing(Part.HOSTS, name, "NotObserved", "the operator has not looked at its newest edit")
+    if now.ready != "True":
+        return Missing(Part.HOSTS, name, now.reason, now.message)
+    if base is None or get_at(instance, "spec", "clusterRef") is not None:
+        return None
+    if get_condition(base, "Valid").get("status") == "False":
+        return Missing(Part.HOSTS, name, "Invalid", f"EgressProxy/{BASE}: {get_condition(base, 'Valid').get('message')}")
+    holding = get_at(base, "status", "settings")
+    if not _is_observed(base) or (holding and holding != get_at(instance, "status", "settings")):
+        return Missing(Part.HOSTS, name, "Pending", "it does not have the newest settings yet")
+    return None
+
+
+def _select_hosts(seen: Observed, patterns: Sequence[str]) -> list[Value]:
+    """Return the hosts to wait for; a paused one only if it is named."""
+    listed = sorted(seen.list_objects("WindowsInstance"), key=lambda obj: get_natural_key(get_name(obj)))
+    if not patterns:
+        return [item for item in listed if not is_paused(item)]
+    return [item for item in listed if any(fnmatch.fnmatchcase(get_name(item), pattern) for pattern in patterns)]
+
+
+def _check_webhook(seen: Observed, status: Overview) -> Iterator[Missing]:
+    base = _find_base(seen)
+    if base is None or status.webhook is None or not _is_observed(base):
+        return
+    if status.webhook.reason not in _INJECTED:
+        yield Missing(Part.WEBHOOK, "", status.webhook.reason, status.webhook.message)
+
+
+def _check_clusters(seen: Observed) -> Iterator[Missing]:
+    for obj in seen.list_objects("EgressProxy"):
+        for type_ in ("ClustersApplied", "Propagated"):
+            cluster_condition = get_condition(obj, type_)
+            if cluster_condition.get("status") == "False":
+                place = f"EgressProxy/{get_name(obj)} {type_}"
+                yield Missing(
+                    Part.CLUSTERS, place, str(cluster_condition.get("reason")), str(cluster_condition.get("message") or "")
+                )
+
+
+def _check_pods(pods: Sequence[Outdated] | None) -> Iterator[Missing]:
+    for pod in pods or ():
+        place = f"{pod.kind}/{pod.namespace}/{pod.name}"
+        message = f"{pod.outdated} of {pod.pods} pods are older than the settings: {pod.restart or 'replace them'}"
+        yield Missing(Part.PODS, place, "Outdated", message)
+
+
+def _find_base(seen: Observed) -> Value | None:
+    return next((obj for obj in seen.list_objects("EgressProxy") if get_name(obj) == BASE), None)
+
+
+def _is_observed(value: Value) -> bool:
+    """Return True if the status has the object's current generation."""
+    return bool(get_at(value, "status", "observedGeneration") == get_metadata(value).get("generation"))

@@ -1,0 +1,145 @@
+"""An SSH connection, opened and closed: to a host, and to the jump hosts on the way to it."""
+
+import asyncio
+import os
+import shlex
+import signal
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from typing import Any, Final
+
+import asyncssh
+
+from transom.hosts.errors import (
+    AuthenticationRefused,
+    HostError,
+    KeyExchangeTimedOut,
+    KeyUnusable,
+    LoginTimedOut,
+    Unreachable,
+)
+from transom.hosts.ssh.algorithms import build_options
+from transom.hosts.ssh.incoming import UnsolicitedData
+from transom.hosts.ssh.login_phases import LoginPhases
+
+NOT_RESOLVED: Final = "the name cannot be resolved"
+"""The message of an `Unreachable` for an address that does not resolve."""
+GOODBYE_SECONDS: Final = 2.0
+"""Seconds in which a host may confirm the end of a connection."""
+
+
+def build_connection_options() -> dict[str, Any]:
+    """Return the options of each connection; `LoginPhases` has its limits.
+
+    Nothing of the person is lent to the server, and nothing is taken from files or the environment but by who adds it here.
+    """
+    return build_options() | {
+        "config": None,
+        "agent_path": None,
+        "agent_forwarding": False,
+        "x11_forwarding": False,
+        "x509_trusted_certs": None,
+        "x509_trusted_cert_paths": [],
+        "pkcs11_provider": None,
+        "gss_host": None,
+        "gss_kex": False,
+        "gss_auth": False,
+        "password_auth": False,
+        "kbdint_auth": False,
+        "host_based_auth": False,
+        "preferred_auth": ["publickey"],
+        "connect_timeout": None,
+        "login_timeout": 0,
+    }
+
+
+@asynccontextmanager
+async def open_connection(
+    host: str, port: int, phases: LoginPhases, *, proxy_command: str | None = None, **options: Any
+) -> AsyncIterator[asyncssh.SSHClientConnection]:
+    """Open a connection that is logged in, and close it at the end of the block.
+
+    Raises what asyncssh does, and TimeoutError in a phase that takes longer than its limit.
+    """
+    with ExitStack() as stack:
+        if proxy_command is not None:
+            options["sock"] = stack.enter_context(run_proxy_command(proxy_command))
+        async with phases.enforce_limits():
+            connection = await asyncssh.connect(host, port, **options)
+        try:
+            yield connection
+        finally:
+            connection.close()
+            # a server that is gone confirms nothing
+            await asyncio.wait([asyncio.ensure_future(connection.wait_closed())], timeout=GOODBYE_SECONDS)
+            connection.abort()
+
+
+@contextmanager
+def run_proxy_command(command: str) -> Iterator[socket.socket]:
+    """Run a ProxyCommand until the end of the block, and yield a socket to its standard input and output.
+
+    asyncssh runs it by asyncio's subprocesses, and a connection that times out while one starts never ends there: in Python
+    3.11, `BaseSubprocessTransport._wait` waits for pipes that are not connected any more. Raises OSError and ValueError.
+    """
+    with ExitStack() as stack:
+        near, far = socket.socketpair()
+        stack.enter_context(near)
+        with far:
+            # the command is the person's own, from their ~/.ssh/config
+            process = subprocess.Popen(shlex.split(command), stdin=far.fileno(), stdout=far.fileno(), start_new_session=True)  # noqa: S603
+        stack.callback(_kill_group, process)
+        yield near
+
+
+def _kill_group(process: "subprocess.Popen[bytes]") -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def explain_failure(error: Exception, port: int, phases: LoginPhases, *, tried: str = "") -> HostError:
+    """Return why a connection failed; the message does not quote asyncssh's exception."""
+    match error:
+        case asyncssh.PermissionDenied():
+            return AuthenticationRefused(
+                f"the host takes none of the keys{tried}; put the public key into administrators_authorized_keys of the host, "
+                "or correct the user name"
+            )
+        case asyncssh.KeyExchangeFailed() if error.reason.startswith("No matching"):
+            return Unreachable("the SSH server there has no algorithm in common with this client")
+        case asyncssh.HostKeyNotVerifiable():
+            return Unreachable(f"the SSH server presents a host key that Transom does not accept: {error.reason}")
+        case asyncssh.ChannelOpenError():
+            return Unreachable(f"the jump host refuses the connection to port {port}")
+        case asyncssh.KeyImportError() | asyncssh.KeyEncryptionError():
+            return KeyUnusable(f"a private key in ~/.ssh cannot be read: {error}")
+        case UnsolicitedData():
+            return Unreachable(f"the SSH server on port {port} sends more data than a login needs")
+        case TimeoutError() if not error.errno:
+            return explain_timeout(port, phases)
+        case socket.gaierror():
+            return Unreachable(NOT_RESOLVED)
+        case OSError() if error.filename:
+            return Unreachable(f"{error.filename}: {os.strerror(error.errno).lower() if error.errno else 'cannot be used'}")
+        case OSError():
+            why = f": {os.strerror(error.errno).lower()}" if error.errno else ""
+            return Unreachable(f"no connection to port {port}{why}")
+        case asyncssh.ConnectionLost():
+            return Unreachable("the connection ended during login")
+        case _:
+            return Unreachable(f"no usable SSH server answers on port {port}")
+
+
+def explain_timeout(port: int, phases: LoginPhases) -> Unreachable:
+    """Return what took longer than its limit."""
+    limit = f"within {phases.seconds:g} s ({phases.option})"
+    match phases.phase:
+        case "TCP":
+            return Unreachable(f"no TCP connection to port {port} {limit}")
+        case "key exchange":
+            return KeyExchangeTimedOut(f"port {port} accepts connections, and no SSH key exchange ended {limit}")
+        case "login":
+            return LoginTimedOut(f"the SSH server on port {port} answers, and neither accepts nor refuses the login {limit}")

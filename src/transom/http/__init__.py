@@ -1,0 +1,1 @@
+"""Files and readiness endpoints, fetched through the proxy."""

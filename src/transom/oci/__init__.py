@@ -1,0 +1,1 @@
+"""Container images, read and written without an engine."""

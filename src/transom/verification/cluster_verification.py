@@ -1,0 +1,354 @@
+"""Whether the Windows nodes of a cluster work from end to end: `transom verify cluster`. The checks do no I/O.
+
+One namespace, objects in it, questions, and the namespace goes, however it ends.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from transom.common.check_results import CheckResult, Told, Verdict
+from transom.common.clean_up import run_to_end
+from transom.kube.client import Client
+from transom.kube.errors import ApiError, ConnectionFailed, NotFound, StatusError
+from transom.kube.objects import UnstructuredObject
+from transom.kube.resources import NAMESPACES, NODES, PODS, SERVICES, Resource
+from transom.verification.checks import ACCEPTED, CHECKS, CLEAN, ClusterCheck
+from transom.verification.objects import APP, BALANCED, LABEL, SEEN, Node, Wanted, build_namespace, iter_objects
+from transom.verification.standing import Answer, Exec, Fetch, Log, Question, Standing, StandingPod, StandingService
+
+Say = Callable[[str], object]
+"""Prints a line of progress."""
+PREFIX: Final = "transom-verify-"
+_KINDS: Final[dict[str, Resource[UnstructuredObject]]] = {"Pod": PODS, "Service": SERVICES}
+_MORE: Final = 30.0
+"""Seconds that an answer may come later than a program in the pod gives up."""
+_REQUEST_SECONDS: Final = 10.0
+"""In which a request is answered that was under way when the verification was called off."""
+_SLACK_SECONDS: Final = 5.0
+_SHOWN: Final = 400
+"""Letters of what a check saw."""
+_LOG: Final = 1 << 20
+"""Bytes of a log that are read: a node sends it, and its lines have any length."""
+_NAMED: Final = 3
+"""Pods that are named while they are waited for."""
+
+
+class Waits(msgspec.Struct, frozen=True):
+    """Seconds. Pods and a load balancer's address that are missing after `starting` count as failed."""
+
+    starting: float = 600.0
+    every: float = 1.0
+    beat: float = 5.0
+    """Between two signs of life in the namespace."""
+    silent: float = 20.0
+    """Without one, no verification runs in a namespace."""
+    ending: float = 90.0
+    """Seconds in which kubelets end their pods; after that, the pods are force-deleted."""
+    gone: float = 300.0
+    stopping: float = 120.0
+    """In which the namespace goes where the verification was called off."""
+
+
+DEFAULT: Final = Waits()
+
+
+def create_namespace_name() -> str:
+    """Create a name for the namespace of one verification."""
+    return f"{PREFIX}{secrets.token_hex(4)}"
+
+
+async def verify(
+    client: Client, wanted: Wanted, report: Told = lambda _: None, pace: Waits = DEFAULT, say: Say = lambda _: None
+) -> tuple[CheckResult, ...]:
+    """Every check, in order; each result is reported once it is known, and so is progress. Raises ApiError.
+
+    What a verification left that was killed goes first. The namespace goes however this ends, also when it is called off.
+    """
+    if problems := await clean(client, pace):
+        say(f"what an earlier run has left is gone: {', '.join(problems)}")
+    say(f"all is made in namespace {wanted.namespace}, which goes at the end, also after Ctrl-C")
+    run = _Run(client, wanted, report, pace, say)
+    try:
+        await run.run_checks()
+    except asyncio.CancelledError:
+        await run.clean(pace.stopping)
+        raise
+    except Exception:
+        await run.clean()
+        raise
+    await run.clean()
+    return tuple(run.found)
+
+
+def stop_seconds(pace: Waits = DEFAULT) -> float:
+    """Return within how many seconds a verification that is called off has ended."""
+    return pace.stopping + _REQUEST_SECONDS + _SLACK_SECONDS
+
+
+async def run_dry(client: Client, wanted: Wanted, place: str, report: Told = lambda _: None) -> tuple[CheckResult, ...]:
+    """Nothing is made: the API server says whether it would take each object, pods and Services in namespace `place`.
+
+    What it says of them is its answer to everything but the namespace's own rules. The checks are not made. Raises ApiError.
+    """
+    run = _Run(client, wanted, report, DEFAULT)
+    nodes = await _list_nodes(client)
+    await run.create_objects(nodes, place, {"dryRun": "All"})
+    for check in CHECKS:
+        run.note(CheckResult.from_claim(check, "not applicable", "not made: --dry-run", 0))
+    run.note(CheckResult.from_claim(CLEAN, "not applicable", "nothing was made: --dry-run", 0))
+    return tuple(run.found)
+
+
+async def clean(client: Client, pace: Waits = DEFAULT, *, insist: bool = False) -> list[str]:
+    """Delete the namespaces of verifications that no longer run, and return their names. Raises ApiError.
+
+    With `insist`, also those of running verifications.
+    """
+    before = await _list_namespaces(client)
+    if before and not insist:
+        await asyncio.sleep(pace.silent)
+        now = await _list_namespaces(client)
+        before = {name: sign for name, sign in before.items() if name in now and now[name] == sign}
+    await asyncio.gather(*(_remove(client, name, pace) for name in before))
+    return sorted(before)
+
+
+async def _list_namespaces(client: Client) -> dict[str, str]:
+    """Return the namespaces of verifications, each with the time at which its verification last reported."""
+    namespaces = await client.list_objects(NAMESPACES, labels=f"{LABEL}=cluster")
+    return {item.metadata.name: (item.metadata.annotations or {}).get(SEEN, "") for item in namespaces.items}
+
+
+async def _remove(client: Client, name: str, pace: Waits) -> None:
+    """Delete a namespace. Raises ApiError, also if it still exists after `pace.gone`."""
+    start, forced = time.monotonic(), False
+    while True:
+        try:
+            if not await _is_going(client, name):
+                await client.delete(NAMESPACES, name)
+        except NotFound:
+            return
+        taken = time.monotonic() - start
+        if taken > pace.gone:
+            raise ConnectionFailed(f"namespace {name} is not deleted: `kubectl get namespace {name} -o yaml` shows why")
+        if taken > pace.ending and not forced:
+            forced = True
+            # of a node that does not answer nobody says that a pod has ended
+            await client.request("DELETE", PODS.build_path(name), None, {"gracePeriodSeconds": 0})
+        await asyncio.sleep(pace.every)
+
+
+async def _is_going(client: Client, name: str) -> bool:
+    return (await client.get(NAMESPACES, name)).metadata.deletion_timestamp is not None
+
+
+class _Run:
+    def __init__(self, client: Client, wanted: Wanted, report: Told, pace: Waits, say: Say = lambda _: None) -> None:
+        self._client, self._wanted, self._told, self._pace, self._say = client, wanted, report, pace, say
+        self.found: list[CheckResult] = []
+
+    async def run_checks(self) -> None:
+        nodes = await _list_nodes(self._client)
+        async with self._keep_alive():
+            if not await self.create_objects(nodes, self._wanted.namespace, {}):
+                for check in CHECKS:
+                    self.note(CheckResult.from_claim(check, "not applicable", "not made: the objects were not all taken", 0))
+                return
+            standing = await self._await_objects(nodes)
+            for check in CHECKS:
+                await self._ask(check, standing)
+
+    async def create_objects(self, nodes: tuple[Node, ...], place: str, query: dict[str, str]) -> bool:
+        """Make everything, or have it looked at; whether all of it was taken."""
+        start, refused, count = time.monotonic(), "", 0
+        for value in (build_namespace(self._wanted), *iter_objects(self._wanted, nodes, place)):
+            resource: Resource[Any] = _KINDS.get(value["kind"], NAMESPACES)
+            path = resource.build_path(place if resource.namespaced else None)
+            try:
+                # no object comes after the clearing up
+                await run_to_end(self._client.request("POST", path, query, value), None, _REQUEST_SECONDS)
+            except StatusError as error:
+                refused = f"{value['kind']}/{value['metadata']['name']}: {error}"
+                break
+            count += 1
+        verdict: Verdict = "fail" if refused else "pass"
+        seen = refused or f"{count} objects"
+        self.note(CheckResult.from_claim(ACCEPTED, verdict, seen[:_SHOWN], time.monotonic() - start))
+        return not refused
+
+    @asynccontextmanager
+    async def _keep_alive(self) -> AsyncIterator[None]:
+        """Mark the namespace as used for the time of the block."""
+
+        async def update_mark() -> None:
+            for number in range(1, 1 << 30):
+                await asyncio.sleep(self._pace.beat)
+                sign = {"metadata": {"annotations": {SEEN: str(number)}}}
+                with suppress(ApiError):
+                    await self._client.patch(NAMESPACES, sign, self._wanted.namespace)
+
+        beating = asyncio.create_task(update_mark())
+        try:
+            yield
+        finally:
+            beating.cancel()
+            with suppress(asyncio.CancelledError):
+                await beating
+
+    async def _await_objects(self, nodes: tuple[Node, ...]) -> Standing:
+        """Once all pods and the load balancer have what they wait for, or the time is over."""
+        end, last_reason = time.monotonic() + self._pace.starting, ""
+        while True:
+            standing = await self._look(nodes)
+            waits = _describe_missing(standing)
+            if not waits or time.monotonic() > end:
+                return standing
+            if waits != last_reason:
+                self._say(f"waits for {waits} ({self._pace.starting:.0f} s at most)")
+                last_reason = waits
+            await asyncio.sleep(self._pace.every)
+
+    async def _look(self, nodes: tuple[Node, ...]) -> Standing:
+        place, wanted = self._wanted.namespace, self._wanted
+        pods = await self._client.list_objects(PODS, place)
+        services = await self._client.list_objects(SERVICES, place)
+        return Standing(
+            nodes,
+            tuple(sorted((_parse_pod(item.value) for item in pods.items), key=lambda item: item.name)),
+            tuple(_parse_service(item.value) for item in services.items),
+            wanted.load_balancer,
+            wanted.egress,
+            wanted.direct,
+            wanted.node_port,
+            wanted.host_process,
+        )
+
+    async def _ask(self, check: ClusterCheck, standing: Standing) -> None:
+        start = time.monotonic()
+        questions = check.ask(standing)
+        if isinstance(questions, str):
+            self.note(CheckResult.from_claim(check, "not applicable", questions, 0))
+            return
+        answers = await asyncio.gather(*(self._answer(question) for question in questions))
+        verdict, seen = check.judge(standing, answers)
+        self.note(CheckResult.from_claim(check, verdict, seen[:_SHOWN], time.monotonic() - start))
+
+    async def _answer(self, question: Question) -> Answer:
+        place = self._wanted.namespace
+        try:
+            if isinstance(question, Exec):
+                done = await self._client.execute(place, question.pod, question.command, seconds=2 * _MORE)
+                return Answer(question, done.code, f"{done.out}{done.err}" or done.message)
+            if isinstance(question, Log):
+                body = await self._client.request(
+                    "GET", PODS.build_path(place, question.pod, "log"), {"tailLines": "50"}, most=_LOG
+                )
+                return Answer(question, 0, body.decode(errors="replace"))
+            return await _fetch_directly(question)
+        except ApiError as error:
+            return Answer(question, -1, str(error))
+
+    def note(self, checked: CheckResult) -> None:
+        """One more is known."""
+        self.found.append(checked)
+        self._told(checked)
+
+    async def clean(self, seconds: float | None = None) -> None:
+        """Take the namespace away, within so many seconds; that it stays is noted. A cancellation meanwhile is raised then."""
+        start = time.monotonic()
+        self._say(f"takes namespace {self._wanted.namespace} away; kubelets have {self._pace.ending:.0f} s to end their pods")
+        try:
+            await run_to_end(_remove(self._client, self._wanted.namespace, self._pace), seconds, self._pace.stopping)
+        except (ApiError, TimeoutError) as error:
+            why = str(error) if isinstance(error, ApiError) else f"it did not go within {seconds:g} s"
+            message = f"namespace {self._wanted.namespace} still exists: {why}; transom verify cluster --clean deletes it"
+            self.note(CheckResult.from_claim(CLEAN, "fail", message, time.monotonic() - start))
+            return
+        self.note(CheckResult.from_claim(CLEAN, "pass", self._wanted.namespace, time.monotonic() - start))
+
+
+async def _fetch_directly(question: Fetch) -> Answer:
+    """By this machine, with no proxy: the environment is not asked."""
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_MORE)) as session,
+            session.get(question.url) as answer,
+        ):
+            return Answer(question, 0 if answer.status == 200 else answer.status, f"HTTP {answer.status}")
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        return Answer(question, -1, str(error) or "no answer in time")
+
+
+def _describe_missing(standing: Standing) -> str:
+    """Return what is still missing; empty if everything exists."""
+    pods = [
+        f"the pod of {pod.node}" + (f" ({pod.waiting[:_SHOWN]})" if pod.waiting else "")
+        for pod in standing.pods
+        if not pod.ready
+    ]
+    more = [f"{len(pods) - _NAMED} more pods"] if len(pods) > _NAMED else []
+    balancer = ["the load balancer's address"] if standing.load_balancer and not standing.get_service(BALANCED).public else []
+    return ", ".join((*pods[:_NAMED], *more, *balancer))
+
+
+async def _list_nodes(client: Client) -> tuple[Node, ...]:
+    node_list = await client.list_objects(NODES)
+    return tuple(sorted((_parse_node(item.value) for item in node_list.items), key=lambda item: item.name))
+
+
+def _parse_node(value: dict[str, Any]) -> Node:
+    metadata, spec, status = (value.get(part) or {} for part in ("metadata", "spec", "status"))
+    return Node(
+        metadata["name"],
+        str((metadata.get("labels") or {}).get("kubernetes.io/os", "")),
+        _is_ready(status),
+        str((status.get("nodeInfo") or {}).get("kernelVersion", "")),
+        not spec.get("unschedulable"),
+        next(
+            (str(address.get("address")) for address in status.get("addresses") or () if address.get("type") == "InternalIP"),
+            "",
+        ),
+    )
+
+
+def _is_ready(status: dict[str, Any]) -> bool:
+    return any(
+        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in status.get("conditions") or ()
+    )
+
+
+def _parse_pod(value: dict[str, Any]) -> StandingPod:
+    spec, status = value.get("spec") or {}, value.get("status") or {}
+    containers = status.get("containerStatuses") or [{}]
+    waiting = (containers[0].get("state") or {}).get("waiting") or {}
+    ended = (containers[0].get("state") or {}).get("terminated") or {}
+    container_state = waiting or ended or ({} if containers[0].get("state") else status)
+    return StandingPod(
+        value["metadata"]["name"],
+        spec.get("nodeName") or "",
+        (spec.get("os") or {}).get("name") or "",
+        status.get("podIP") or "",
+        _is_ready(status),
+        containers[0].get("imageID") or "",
+        ": ".join(str(container_state[part]) for part in ("reason", "message") if container_state.get(part)),
+        str((value["metadata"].get("labels") or {}).get(APP, "")),
+    )
+
+
+def _parse_service(value: dict[str, Any]) -> StandingService:
+    spec, status = value.get("spec") or {}, value.get("status") or {}
+    load_balancer_address = next(_iter_addresses((status.get("loadBalancer") or {}).get("ingress") or ()), "")
+    port = next((port.get("nodePort") for port in spec.get("ports") or () if port.get("nodePort")), 0)
+    return StandingService(value["metadata"]["name"], spec.get("clusterIP") or "", load_balancer_address, port)
+
+
+def _iter_addresses(entries: Any) -> Iterator[str]:
+    for item in entries:
+        yield item.get("ip") or item.get("hostname") or ""
