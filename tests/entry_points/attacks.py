@@ -329,6 +329,7 @@ BUNDLES: Final[Mapping[str, Callable[[], bytes]]] = MappingProxyType(
         "1,500 certificates": lambda: build_certificates(1_500),
         "beginnings without an end": lambda: b"-----BEGIN CERTIFICATE-----\n" * 140_000,
         "a bundle of 1e5 certificates": lambda: build_one_certificate(100_000).encode(),
+        "a million blocks": lambda: build_tiny_blocks(1_000_000).encode(),
         "4 MB of base64": lambda: b"-----BEGIN CERTIFICATE-----\n" + b"A" * 4_000_000 + b"\n-----END CERTIFICATE-----\n",
         "4 MB of line ends": lambda: b"-----BEGIN CERTIFICATE-----\n" + b"\r\n" * 2_000_000,
         "DER of 4 MB": lambda: b"\x30\x84\xff\xff\xff\xff" + b"\x30\x80" * 2_000_000,

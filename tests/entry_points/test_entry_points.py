@@ -88,7 +88,7 @@ REMOVED: dict[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
     "the size of a bundle": (
         "bundles of CAs",
         {"transom.proxy.trust.MAX_BUNDLE": 1 << 40},
-        ("a bundle of 1e5 certificates",),
+        ("a million blocks",),
     ),
 }
 """By the bound that is taken away: the row, the constants with what is put in their place, and inputs of the row."""
