@@ -25,8 +25,8 @@ def written(made: Recipe, directory: Path) -> Path:
     return directory
 
 
-def packer(*arguments: str, directory: Path) -> str:
-    """What it says; it is started in another directory than the template's."""
+def packer(*arguments: str, directory: Path, typed: str = "") -> str:
+    """What it says to `typed`; it is started in another directory than the template's."""
     environment = {
         "HOME": str(directory),
         "PACKER_PLUGIN_PATH": str(directory / "plugins"),
@@ -35,7 +35,9 @@ def packer(*arguments: str, directory: Path) -> str:
         "GOGC": "off",
     }
     command = [build.build_program(build.PACKER), *arguments]
-    done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(
+        command, input=typed, cwd="/", env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
     return done.stdout + done.stderr
 
 

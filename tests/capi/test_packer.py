@@ -1,5 +1,6 @@
 """The builds of images, by Packer 1.11.2 itself, and by what each of its plugins takes (tests/capi/packer_fields.yaml)."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -8,6 +9,7 @@ import hcl2
 import pytest
 import yaml
 from tests.capi.packer_program import exchanged, packer, written
+from tests.windows.powershell.scripts import WORKFLOW
 
 from transom.capi.check.worker_inputs import ProviderName
 from transom.capi.image.image_recipe import build_recipe
@@ -43,6 +45,22 @@ def test_packer_takes_the_template(provider: ProviderName, tmp_path: Path, *, of
     assert packer("validate", *given, str(image), directory=tmp_path) == "The configuration is valid.\n"
     said = packer("validate", *given, "-var=containerdurl=x", str(image), directory=tmp_path)
     assert "containerdurl" in said
+
+
+@pytest.mark.lab
+def test_the_workflow_sets_the_environment_that_packer_sets(tmp_path: Path) -> None:
+    """It has no plugin, as Packer on a runner has none."""
+    made = build_recipe(ImageInputs("aws"))
+    (step,) = (
+        step for step in yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["image"]["steps"] if "& " in step.get("run", "")
+    )
+    (expression,) = re.findall(r"^ *\$environment = '(.*)' \|", step["run"], re.MULTILINE)
+    lines = packer("console", str(written(made, tmp_path)), directory=tmp_path, typed=f"{expression}\n").splitlines()
+    environment = dict(line.split("=", 1) for line in lines)
+    local = hcl2.loads(made.files["windows.pkr.hcl"].decode())["locals"][0]["environment"]
+    assert environment.keys() == {name.strip('"') for name in local}
+    assert (environment["WINDOWS_YEAR"], environment["SHUT_DOWN_BY_SYSPREP"]) == ("2022", "false")
+    assert environment["CONTAINERD_URL"].startswith("https://")
 
 
 def unknown(body: Mapping[str, Any], fields: Mapping[str, Any], path: str = "") -> list[str]:

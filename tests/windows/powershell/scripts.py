@@ -27,7 +27,7 @@ def _texts() -> Iterator[tuple[str, str]]:
     for file in sorted(PACKAGE.rglob("*.cmd")):
         for number, match in enumerate(_COMMAND.finditer(file.read_text("utf-8"))):
             yield f"{file.relative_to(PACKAGE)} {number}", match[1]
-    for step in yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["verify"]["steps"]:
+    for step in (step for job in yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"].values() for step in job["steps"]):
         if step.get("shell") == "powershell":
             yield f"{WORKFLOW.name} {step['name']}", step["run"]
     for platform in ("AWS", "Azure", "GCP"):
