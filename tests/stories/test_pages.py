@@ -20,7 +20,7 @@ NOT_RUN = {
     "credentials.md": ["it needs sops, and a key of one's own"],
     "start.md": ["it fetches packages from PyPI"] * 2,
     "image.md": ["it fetches Debian's packages and PyPI's", "it fetches the programs of their publishers, too"],
-    "install.md": ["not released yet", "it runs a Pod"],
+    "install.md": ["it runs a Pod", "not released yet"],
     "release.md": ["the version is yours"],
     "olm.md": ["it needs a container engine, opm, and OLM"],
     "workload-clusters.md": ["it makes a cluster of this host"],

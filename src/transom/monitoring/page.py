@@ -1,27 +1,20 @@
 """The pages `docs/metrics.md` and `docs/runbooks/*.md`."""
 
 from collections.abc import Iterator, Mapping
-from typing import get_args
 
 from transom.monitoring.alert import ALERTS, Alert
-from transom.monitoring.metric_definitions import METRICS, Process
+from transom.monitoring.metric_definitions import METRICS, Metric, Process
 from transom.monitoring.objective import OBJECTIVES
 
 _WRITTEN = "<!-- written by scripts/reference from src/transom/monitoring -->"
 
 
 _HEAD = """\
-This page lists Transom's metrics, service level objectives and alerts. [Health and metrics](operator.md#health-and-metrics)
-explains how to scrape them.
+Which metrics, service level objectives and alerts does Transom have? [Health and metrics](operator.md#health-and-metrics)
+explains how to scrape them, and [common values](install.md#common-values) how to create ServiceMonitors, alerts with
+links to runbooks, and [the dashboard](dashboards/transom.json) for Grafana 10.1 or newer.
 
-With the Prometheus operator, set the [values](install.md#helm-kustomize-and-values-files)
-`metrics.serviceMonitor` to create ServiceMonitors, and `metrics.alerts` to create a PrometheusRule. If your Prometheus
-selects them by label, as kube-prometheus-stack does, set `metrics.labels`. Grafana 10.1 or newer can import
-[the dashboard](dashboards/transom.json); `metrics.dashboard` creates a ConfigMap with it for Grafana's sidecar.
-
-`metrics.runbookUrl` adds `runbook_url` to the alerts: the address at which you host the runbooks of this documentation.
-
-The number of series depends on the CAs of the bundle and on the watched kinds. It does not grow with hosts, pods or clusters.
+The number of series does not grow with hosts, pods or clusters.
 """
 
 
@@ -36,13 +29,14 @@ def render_pages() -> Mapping[str, str]:
 def _iter_metric_lines() -> Iterator[str]:
     yield f"# Metrics, objectives and alerts\n\n{_WRITTEN}\n"
     yield _HEAD
-    for process in get_args(Process):
-        yield f"## Metrics of `{process}`\n"
+    processes_by_row: dict[str, tuple[Process, ...]] = {}
+    for metric in METRICS:
+        row = _render_row(metric)
+        processes_by_row[row] = (*processes_by_row.get(row, ()), metric.process)
+    for processes in dict.fromkeys(processes_by_row.values()):
+        yield f"## Metrics of {' and '.join(f'`{process}`' for process in processes)}\n"
         yield "| metric | type | description |\n|---|---|---|"
-        for metric in METRICS:
-            if metric.process == process:
-                labels = f"{{{','.join(metric.labels)}}}" if metric.labels else ""
-                yield f"| `{metric.exposed}{labels}` | {metric.kind} | {metric.help} |"
+        yield from (row for row in processes_by_row if processes_by_row[row] == processes)
         yield ""
     yield "## Objectives\n"
     yield "Each objective is a share of good events over 30 days. For another time range, replace `30d` in the expression.\n"
@@ -58,6 +52,11 @@ def _iter_metric_lines() -> Iterator[str]:
     yield ""
 
 
+def _render_row(metric: Metric) -> str:
+    labels = f"{{{','.join(metric.labels)}}}" if metric.labels else ""
+    return f"| `{metric.exposed}{labels}` | {metric.kind} | {metric.help} |"
+
+
 def _iter_runbook_lines(alert: Alert) -> Iterator[str]:
     yield f"# {alert.name}\n\n{_WRITTEN}\n"
     yield f"{alert.impact}\n"
@@ -67,4 +66,4 @@ def _iter_runbook_lines(alert: Alert) -> Iterator[str]:
     yield from alert.look
     yield "```\n\n## Fix\n"
     yield from (f"- {item}" for item in alert.fix)
-    yield "\nThe alert ends automatically when the expression becomes false. [All alerts](../metrics.md#alerts).\n"
+    yield "\n[All alerts](../metrics.md#alerts).\n"
