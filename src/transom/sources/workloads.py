@@ -43,6 +43,7 @@ class ServiceObject(Base, frozen=True):
     metadata: Meta
     place: Place
     cluster_ip: str | None = None
+    type: str = "ClusterIP"
 
 
 def read_workload(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> PodHolder:
@@ -85,4 +86,10 @@ def read_namespace(
 def read_service(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> ServiceObject:
     """Read a Service. A headless one has no address."""
     address = get_at(value, ("spec", "clusterIP"))
-    return ServiceObject(meta, place, address if isinstance(address, str) and address not in ("", "None") else None)
+    kind = get_at(value, ("spec", "type"))
+    return ServiceObject(
+        meta,
+        place,
+        address if isinstance(address, str) and address not in ("", "None") else None,
+        kind if isinstance(kind, str) else "ClusterIP",
+    )
