@@ -18,6 +18,7 @@ from tests.support.waiting import until
 from tests.webhook.caller import of, reviewed
 
 from transom.kube.backoff import Backoff
+from transom.kube.bounds import BOUNDS, Bound
 from transom.kube.client import Client
 from transom.kube.reflector import ReflectorPace
 from transom.kube.resources import EGRESS_PROXIES, SECRETS
@@ -112,12 +113,12 @@ async def test_a_refusal_is_known_and_heals(tmp_path: Path) -> None:
         bench.server.answers[PATH] = lambda _: web.json_response(status, status=403)
         bench.services.set_needed(needed=True)
         await until(lambda: bench.decided == 1)
-        assert "services is forbidden" in bench.services.refusal
+        assert "services is forbidden" in bench.services.fault
         assert bench.services.list_names("shop") == frozenset()
         serve(bench.server, service("shop", "web"))
         del bench.server.answers[PATH]
         await until(lambda: bench.services.list_names("shop") == {"web"})
-        assert bench.services.refusal == ""
+        assert bench.services.fault == ""
 
 
 @functools.cache
@@ -238,3 +239,14 @@ async def test_services_that_may_not_be_read(tmp_path: Path) -> None:
         assert "services is forbidden" in warning
         del server.answers[PATH]
         await until(lambda: create_pod(webhook, "team-a") == (["api", "api.team-a"], []))
+
+
+async def test_more_services_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = {**BOUNDS, ("", "Service", "NamedService"): Bound(2_000, 1_500)}
+    monkeypatch.setattr("transom.kube.bounds.BOUNDS", bounds)
+    async with answering(tmp_path, "Add") as (_, webhook):
+        await until(lambda: webhook.ready)
+        # the third in the list has no room
+        items, warnings = create_pod(webhook, "team-a")
+        assert items == []
+        assert any("more Services than" in warning for warning in warnings)

@@ -12,7 +12,7 @@ from transom.diagnosis.overview import build_overview
 from transom.diagnosis.snapshot import Observed, Seen, Value
 from transom.pods.decision import INJECT_CA, decide, list_excluded_containers
 from transom.pods.environment import PROXY_VARIABLES, SECRET, explain_exclusion
-from transom.pods.namespace_services import EXTERNAL_NAME, add_service_names, build_short_names
+from transom.pods.namespace_services import EXTERNAL_NAME, add_service_names, build_short_names, group_names
 from transom.pods.outdated import find_owner
 from transom.pods.pod_types import HOST_OS, MIRROR, OS_LABELS, WINDOWS_BUILD, Pod
 from transom.pods.service_names import ServiceName, find_proxied_services
@@ -134,13 +134,8 @@ def find_services_by_short_name(seen: Observed) -> Iterator[Seen]:
     egress = seen.pod_egress
     if egress is None or not egress.no_proxy:
         return
-    services: set[tuple[str, str]] = set()
-    names_by_namespace: dict[str, list[str]] = {}
-    for obj in seen.list_objects("Service"):
-        namespace = get_namespace(obj) or ""
-        services.add((namespace, get_name(obj)))
-        if get_at(obj, "spec", "type") != EXTERNAL_NAME:
-            names_by_namespace.setdefault(namespace, []).append(get_name(obj))
+    services = {(get_namespace(obj) or "", get_name(obj)): _get_external_name(obj) for obj in seen.list_objects("Service")}
+    names_by_namespace = group_names(services)
     spaces = {get_name(obj): get_labels(obj) for obj in seen.list_objects("Namespace")}
     services_by_owner: dict[tuple[str, str, str], dict[str, ServiceName]] = {}
     for value in seen.list_objects("Pod"):
@@ -166,6 +161,11 @@ def find_services_by_short_name(seen: Observed) -> Iterator[Seen]:
                 else ", or set spec.pods.serviceNames: Add in EgressProxy/cluster and replace its pods"
             )
         yield Seen(f"{kind}/{namespace}/{name}", evidence, command)
+
+
+def _get_external_name(service: Value) -> str:
+    host = get_at(service, "spec", "externalName")
+    return host if isinstance(host, str) and get_at(service, "spec", "type") == EXTERNAL_NAME else ""
 
 
 def find_unschedulable_windows_pods(seen: Observed) -> Iterator[Seen]:

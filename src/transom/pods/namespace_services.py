@@ -6,7 +6,7 @@ end of any name (apt, pip, gRPC for Node.js): a name that would exempt public ho
 
 import importlib.resources
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Final
 
@@ -44,6 +44,15 @@ class ShortNames(msgspec.Struct, frozen=True):
                 f"NO_PROXY has no {format_first(self.excess, _SHOWN)}: the names of Services take {MAX_CHARACTERS:,} "
                 "characters at most; call these Services by NAME.NAMESPACE.svc"
             )
+
+
+def group_names(services: Mapping[tuple[str, str], str]) -> dict[str, list[str]]:
+    """Return the names that can be in NO_PROXY, by namespace. `services`: as for `find_proxied_services`."""
+    names: dict[str, list[str]] = {}
+    for (namespace, name), external_name in services.items():
+        if not external_name:
+            names.setdefault(namespace, []).append(name)
+    return names
 
 
 def build_short_names(namespace: str, services: Iterable[str], no_proxy: str = "") -> ShortNames:
@@ -97,10 +106,10 @@ def add_service_names(egress: PodEgress, namespace: str, services: Iterable[str]
 
 
 def warn_of_missing_names(egress: PodEgress, reason: str) -> PodEgress:
-    """Return the settings for pods whose Services are not known, with the reason as a warning."""
+    """Return the settings for pods of whose Services not all are known, with the reason as a warning."""
     if not egress.service_names or egress.no_proxy in ("", ALL):
         return egress
-    warning = f"NO_PROXY has no names of Services: {reason}"
+    warning = f"NO_PROXY can lack names of Services: {reason}"
     return msgspec.structs.replace(egress, no_proxy_warnings=(*egress.no_proxy_warnings, warning))
 
 

@@ -56,7 +56,7 @@ class FollowedServices:
         self._needed = False
         self._wake = asyncio.Event()
         self._names: dict[str, set[str]] = {}
-        self.reflector = self._build_reflector()
+        self._store, self.reflector = self._build()
 
     @property
     def decided(self) -> bool:
@@ -64,9 +64,11 @@ class FollowedServices:
         return self.reflector.decided.is_set()
 
     @property
-    def refusal(self) -> str:
-        """Why they could not be read even once; empty where they could."""
-        return "" if self.reflector.synced.is_set() else self.reflector.refusal
+    def fault(self) -> str:
+        """Why names are missing: they could not be read even once, or there are too many; empty where all are known."""
+        if not self.reflector.synced.is_set():
+            return self.reflector.refusal
+        return "the cluster has more Services than the admission server keeps" if self._store.lacks_room else ""
 
     def describe_unread(self) -> list[str]:
         """Return the kind while it is needed and not read yet."""
@@ -92,7 +94,7 @@ class FollowedServices:
             self._wake.clear()
             if not self._needed:
                 self._names.clear()
-                self.reflector = self._build_reflector()
+                self._store, self.reflector = self._build()
                 await self._wake.wait()
                 continue
             self.reflector.forget_version()
@@ -107,10 +109,10 @@ class FollowedServices:
         await self.reflector.decided.wait()
         self._on_decided()
 
-    def _build_reflector(self) -> Reflector[Any]:
+    def _build(self) -> tuple[Store[NamedService], Reflector[Any]]:
         store: Store[NamedService] = Store(bound=get_bound(NAMED_SERVICES))
         store.subscribe(self._on_change)
-        return Reflector(self._client, NAMED_SERVICES, store, pace=self._pace)
+        return store, Reflector(self._client, NAMED_SERVICES, store, pace=self._pace)
 
     def _on_change(self, key: ObjectKey, before: NamedService | None, after: NamedService | None) -> None:
         namespace = key.namespace or ""

@@ -236,12 +236,12 @@ class Webhook:
 
     def _get_namespace_patcher(self, namespace: str, egress: PodEgress) -> PodPatcher:
         """Return what gives pods of a namespace the settings with the names of its Services."""
-        if self._services.refusal:
-            return PodPatcher(warn_of_missing_names(egress, self._services.refusal), _NAMESPACE_SHAPES)
         patcher = self._namespace_patchers.pop(namespace, None)
-        if patcher is None:
-            names = self._services.list_names(namespace)
-            patcher = PodPatcher(add_service_names(egress, namespace, names), _NAMESPACE_SHAPES)
+        if patcher is None or self._services.fault:
+            egress = add_service_names(egress, namespace, self._services.list_names(namespace))
+            if fault := self._services.fault:
+                return PodPatcher(warn_of_missing_names(egress, fault), _NAMESPACE_SHAPES)
+            patcher = PodPatcher(egress, _NAMESPACE_SHAPES)
             while len(self._namespace_patchers) >= _NAMESPACE_PATCHERS:
                 del self._namespace_patchers[next(iter(self._namespace_patchers))]
         # the last one that is used is the last to go

@@ -191,7 +191,7 @@ def _read(
 
 def _explain_files(source: Source) -> "Iterator[_Explained]":
     """Explain the pods and pod templates of the manifests, including those of kinds that Transom does not know."""
-    from transom.pods.namespace_services import EXTERNAL_NAME, add_service_names, build_short_names
+    from transom.pods.namespace_services import add_service_names, build_short_names, group_names
     from transom.pods.patch import build_patch
     from transom.pods.service_names import find_proxied_services
     from transom.sources.api_server import compute_pod_egress
@@ -199,11 +199,10 @@ def _explain_files(source: Source) -> "Iterator[_Explained]":
     objects, examined = examine_or_fail(source)
     labels = {namespace.metadata.name: namespace.metadata.labels for namespace in objects.namespaces}
     egress = compute_pod_egress(objects, examined, _find_service_address(objects))
-    services = {(service.metadata.namespace or "", service.metadata.name) for service in objects.services}
-    names_by_namespace: dict[str, list[str]] = {}
-    for service in objects.services:
-        if service.type != EXTERNAL_NAME:
-            names_by_namespace.setdefault(service.metadata.namespace or "", []).append(service.metadata.name)
+    services = {
+        (service.metadata.namespace or "", service.metadata.name): service.external_name for service in objects.services
+    }
+    names_by_namespace = group_names(services)
     templates = dict(_iter_templates(source.filename or ()))
     known = [
         (f"{workload.kind}/{workload.metadata.namespace}/{workload.metadata.name}", workload.pod)
