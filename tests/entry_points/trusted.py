@@ -84,6 +84,7 @@ TRUSTED: Final[Mapping[str, str]] = MappingProxyType(
         "oci/image_layout.py read_image()": "a layout that the administrator builds on",
         "payloads/shipped_payloads.py _read_text()": _PACKAGE,
         "payloads/shipped_payloads.py build_openshift_payload()": _PACKAGE,
+        "pods/namespace_services.py _read_top_level_domains()": _PACKAGE,
         "sources/api_server.py _list()": _COMMAND,
         "sources/api_server.py _list_machines()": _COMMAND,
         "sources/api_server.py list_outdated_pods()": _COMMAND,

@@ -20,6 +20,7 @@ from transom.kube.objects import Metadata, ObjectMeta
 from transom.kube.reading import read_object
 from transom.kube.resources import BUNDLE_HOLDERS, Resource
 from transom.kube.store import ObjectKey, Store
+from transom.webhook.service_names import NAMED_SERVICES
 from transom.webhook.webhook import Webhook, WebhookOptions
 
 _FEW: Final = 3
@@ -30,6 +31,8 @@ def list_followed() -> dict[str, Resource[Any]]:
     client = cast(Client, SimpleNamespace(connection=SimpleNamespace(server="https://api.example")))
     informers = Operator(client, Options()).informers, Webhook(client, WebhookOptions())._informers
     resources = [reflector.resource for informer in informers for reflector in informer.reflectors]
+    # followed only while the settings need it
+    resources.append(NAMED_SERVICES)
     return {f"{resource.plural}.{resource.group} {resource.type.__name__}": resource for resource in resources}
 
 

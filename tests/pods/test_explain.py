@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -132,6 +133,57 @@ def test_pods_of_a_dual_stack_cluster(tmp_path: Path, keep: bool) -> None:
     assert bool(find_harms(no_proxy)) is keep
     told = run("validate", "-f", str(tmp_path), "-o", "json").json
     assert bool([item for item in told if "httpx" in item["message"]]) is keep
+
+
+SERVICES = [
+    {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+    for namespace, name, spec in (
+        ("team-x", "web", {}),
+        ("team-x", "kafka", {"clusterIP": "None"}),
+        ("team-x", "app", {}),
+        ("team-x", "outside", {"type": "ExternalName", "externalName": "api.example.com"}),
+        ("team-y", "other", {}),
+    )
+]
+
+
+def explain_services(directory: Path, settings: str) -> tuple[dict[str, Any], str]:
+    """Explain a pod that calls three Services by short names: as data, and as text."""
+    pod = yaml.safe_load(POD.replace("shop", "team-x"))
+    pod["spec"]["containers"][0]["args"] = ["http://web:8080", "http://app", "http://outside", "http://other.team-y"]
+    directory.mkdir()
+    path = write(directory, settings, yaml.safe_dump_all([pod, *SERVICES]))
+    (explained,) = run("pods", "explain", "-f", path, "-o", "json").json
+    return explained, run("pods", "explain", "-f", path).out
+
+
+def test_the_services_of_the_namespace(tmp_path: Path) -> None:
+    """Those that lead outside are not in the list, nor a name that is a public domain; and both are named."""
+    explained, text = explain_services(tmp_path / "with", "services")
+    names = ["kafka", "web", "app.team-x", "kafka.team-x", "web.team-x"]
+    assert explained["noProxyServices"] == names
+    values = {item["name"]: item.get("value") for step in explained["patch"] for item in step["value"] if "name" in item}
+    assert values["NO_PROXY"].split(",")[-len(names) :] == names
+    assert values["no_proxy"] == values["NO_PROXY"]
+    assert ", ".join(names) in text
+    proxied = [warning for warning in explained["warnings"] if "goes to the proxy" in warning]
+    assert [name for name in ("web", "app", "outside", "other.team-y") if any(f" {name}, " in line for line in proxied)] == [
+        "app",
+        "outside",
+        "other.team-y",
+    ]
+    assert not [warning for warning in proxied if "serviceNames" in warning]
+    assert [warning for warning in explained["warnings"] if "NO_PROXY has no app" in warning]
+
+
+def test_the_option_is_named_where_it_would_help(tmp_path: Path) -> None:
+    explained, _ = explain_services(tmp_path / "without", "plain")
+    assert explained["noProxyServices"] == []
+    helped = {
+        warning.partition(" names Service ")[2].partition(",")[0]: "serviceNames: Add" in warning
+        for warning in explained["warnings"]
+    }
+    assert helped == {"web": True, "app": False, "outside": False, "other.team-y": False}
 
 
 def test_no_pod_and_no_valid_settings(tmp_path: Path) -> None:

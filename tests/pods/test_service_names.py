@@ -7,7 +7,9 @@ from tests.pods.table import pod_egress
 
 from transom.pods.service_names import find_proxied_services
 
-SERVICES = {("shop", "web"), ("shop", "db"), ("monitoring", "loki"), ("default", "kubernetes"), ("proxies", "squid")}
+SERVICES = dict.fromkeys(
+    (("shop", "web"), ("shop", "db"), ("monitoring", "loki"), ("default", "kubernetes"), ("proxies", "squid")), ""
+)
 NO_PROXY = pod_egress("plain").no_proxy
 
 
@@ -77,6 +79,13 @@ def test_the_name_to_write_is_covered() -> None:
     (found,) = find_proxied_services([env("http://loki.monitoring:3100")], "shop", SERVICES, NO_PROXY)
     assert (found.place, found.full_name) == ("env URL", "loki.monitoring.svc")
     assert not list(find_proxied_services([env(f"http://{found.full_name}:3100")], "shop", SERVICES, NO_PROXY))
+
+
+def test_the_name_to_write_of_a_service_that_leads_outside_is_the_foreign_host() -> None:
+    """With `.svc` the request would go around the proxy."""
+    services = {("shop", "outside"): "api.example.com"}
+    (found,) = find_proxied_services([env("http://outside")], "shop", services, NO_PROXY)
+    assert found.full_name == "api.example.com"
 
 
 @pytest.mark.parametrize("no_proxy", ["*", ".svc,web", "web,loki.monitoring"])

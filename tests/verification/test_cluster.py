@@ -78,6 +78,18 @@ async def test_each_check_on_an_api_server_alone_is_as_the_table_says(control_pl
     assert not [item.seen for item in found if "forbidden" in item.seen or "HTTP 403" in item.seen]
 
 
+async def test_a_reboot_is_asked_of_the_kubelet_with_the_same_rights(control_plane: ControlPlane, client: Client) -> None:
+    """The API server takes the privileged pod; nobody is there who could run anything in it."""
+    said: list[str] = []
+    async with nodes(client), person(control_plane) as who, playing(client):
+        found = await verify(who, wanted(reboot="verify-win-2"), pace=QUICK, say=said.append)
+        assert await left(client) == []
+    verdicts = {item.id: item for item in found}
+    assert (verdicts["accepted"].verdict, verdicts["reboot"].verdict) == ("pass", "fail")
+    assert "verify-win-2 was not rebooted: " in verdicts["reboot"].seen
+    assert not [item.seen for item in found if "forbidden" in item.seen or "HTTP 403" in item.seen]
+
+
 class Interrupted(Client):
     """Its task is called off when a request is on its way, by number."""
 
@@ -239,7 +251,14 @@ async def _pods_are_ended(client: Client, process: "subprocess.Popen[str]") -> N
 
 
 @pytest.mark.parametrize(
-    "words", [["--image", "-x"], ["--egress-url", "http://a.example"], ["--label", "a b=c"], ["--dry-run", "--clean"]]
+    "words",
+    [
+        ["--reboot", "a b"],
+        ["--image", "-x"],
+        ["--egress-url", "http://a.example"],
+        ["--label", "a b=c"],
+        ["--dry-run", "--clean"],
+    ],
 )
 def test_wrong_words(words: list[str]) -> None:
     assert run("verify", "cluster", *words).code == 2

@@ -23,7 +23,10 @@ def wanted(**more: Any) -> Wanted:
 async def nodes(client: Client) -> AsyncIterator[None]:
     """Two Windows nodes and one of Linux, Ready, and no others: a verification asks every node that there is."""
     await client.request("DELETE", NODES.build_path())
-    ready = {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kernelVersion": "10.0.20348.2485"}}
+    ready = {
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "nodeInfo": {"kernelVersion": "10.0.20348.2485", "bootID": "7"},
+    }
     for name, os in NODES_OF.items():
         await client.create(NODES, {"metadata": {"name": name, "labels": {"kubernetes.io/os": os}}})
         path, kind = NODES.build_path(None, name, "status"), "application/merge-patch+json"

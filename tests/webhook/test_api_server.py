@@ -1,6 +1,7 @@
 """Every pod of the table through a real API server: asked about or spared, patched by the server itself, read back."""
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from tests.support.command import Ran
 from tests.support.waiting import until
 from tests.webhook.clusters import PODS, PROBED, Admission, plain_pod
 
+from transom.kube.errors import NotFound
+from transom.kube.resources import SERVICES
 from transom.pods.environment import PodEgress, build_pod_egress
 from transom.pods.patch import SETTINGS_HASH, build_patch
 from transom.webhook.webhook import Webhook
@@ -178,6 +181,48 @@ async def test_a_pod_that_runs_is_explained(admission: Admission, monkeypatch: p
         done = await asyncio.to_thread(beside, "pods", "explain", "nobody", "-n", PROBED)
         assert (done.code, done.out) == (1, "")
         assert 'pods "nobody" not found' in done.err
+
+
+async def test_the_services_of_a_pods_namespace(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(admission.control_plane.kubeconfig))
+    port = {"ports": [{"port": 80}]}
+    specs = {"web": port, "headless": {**port, "clusterIP": "None"}, "app": port}
+    specs["outside"] = {"type": "ExternalName", "externalName": "api.example.com"}
+    for name, spec in specs.items():
+        value = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+        await admission.client.create(SERVICES, value, PROBED)
+    try:
+        await admission.settings("services")
+        async with admission.replica() as webhook:
+            await until(lambda: webhook.ready and webhook.egress is not None and webhook.egress.service_names)
+            await until(lambda: webhook.keeper.registered)
+
+            async def create(name: str) -> list[str]:
+                await admission.post(plain_pod(name), PROBED)
+                pod = (await admission.client.get(PODS, name, PROBED)).value
+                env = {item["name"]: item["value"] for item in pod["spec"]["containers"][0].get("env", ())}
+                items = env.get("NO_PROXY", "").split(",")
+                await admission.remove(name, PROBED)
+                return items[-5:]
+
+            wanted = ["headless", "web", "app.team-a", "headless.team-a", "web.team-a"]
+
+            async def is_added() -> bool:
+                return await create("probe") == wanted
+
+            await until(is_added)
+            _, _, warnings = await admission.post(plain_pod("kept"), PROBED)
+            assert [warning for warning in warnings if "NO_PROXY has no app" in warning]
+            await admission.client.delete(SERVICES, "headless", PROBED)
+            # the pod has the list of its creation, and is not older than the settings
+            done = await asyncio.to_thread(beside, "pods", "explain", "kept", "-n", PROBED, "-o", "json")
+            assert done.code == 0, done.err
+            (told,) = done.json
+            assert (told["outdated"], told["patch"]) == (False, [])
+    finally:
+        for name in specs:
+            with contextlib.suppress(NotFound):
+                await admission.client.delete(SERVICES, name, PROBED)
 
 
 async def test_ephemeral_containers(admission: Admission) -> None:

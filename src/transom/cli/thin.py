@@ -120,8 +120,14 @@ class _Namespace(Projected, frozen=True):
     metadata: _NamespaceMeta = _NamespaceMeta()
 
 
+class _ServiceSpec(Projected, frozen=True):
+    type: str | None = None
+    external_name: str | None = None
+
+
 class _Service(Projected, frozen=True):
     metadata: _Meta = _Meta()
+    spec: _ServiceSpec | None = None
 
 
 class _Thin(UnstructuredObject, frozen=True):

@@ -12,6 +12,7 @@ from transom.diagnosis.overview import build_overview
 from transom.diagnosis.snapshot import Observed, Seen, Value
 from transom.pods.decision import INJECT_CA, decide, list_excluded_containers
 from transom.pods.environment import PROXY_VARIABLES, SECRET, explain_exclusion
+from transom.pods.namespace_services import EXTERNAL_NAME, add_service_names, build_short_names, group_names
 from transom.pods.outdated import find_owner
 from transom.pods.pod_types import HOST_OS, MIRROR, OS_LABELS, WINDOWS_BUILD, Pod
 from transom.pods.service_names import ServiceName, find_proxied_services
@@ -133,7 +134,8 @@ def find_services_by_short_name(seen: Observed) -> Iterator[Seen]:
     egress = seen.pod_egress
     if egress is None or not egress.no_proxy:
         return
-    services = {(get_namespace(obj) or "", get_name(obj)) for obj in seen.list_objects("Service")}
+    services = {(get_namespace(obj) or "", get_name(obj)): _get_external_name(obj) for obj in seen.list_objects("Service")}
+    names_by_namespace = group_names(services)
     spaces = {get_name(obj): get_labels(obj) for obj in seen.list_objects("Namespace")}
     services_by_owner: dict[tuple[str, str, str], dict[str, ServiceName]] = {}
     for value in seen.list_objects("Pod"):
@@ -143,14 +145,27 @@ def find_services_by_short_name(seen: Observed) -> Iterator[Seen]:
         containers = [*get_items(value, "spec", "initContainers"), *get_items(value, "spec", "containers")]
         left_out = list_excluded_containers(pod)
         own_containers = [container for container in containers if get_at(container, "name") not in left_out]
-        for proxied_service in find_proxied_services(own_containers, namespace, services, egress.no_proxy):
+        no_proxy = add_service_names(egress, namespace, names_by_namespace.get(namespace, ())).no_proxy
+        for proxied_service in find_proxied_services(own_containers, namespace, services, no_proxy):
             services_by_owner.setdefault(find_owner(pod), {}).setdefault(proxied_service.name, proxied_service)
     for (namespace, kind, name), names in sorted(services_by_owner.items()):
         first = next(iter(names.values()))
         listed = ", ".join(list(names)[:5])
         evidence = f"{first.place} of container {first.container} refers to Service {listed}: these requests go to the proxy"
         command = f"in {kind} {name} of namespace {namespace}: write {first.full_name} instead of {first.name}"
+        if first.name in build_short_names(namespace, names_by_namespace.get(namespace, ()), egress.no_proxy).items:
+            # a pod has the names that existed when it was created
+            command += (
+                ", or replace its pods: new ones have the name in NO_PROXY"
+                if egress.service_names
+                else ", or set spec.pods.serviceNames: Add in EgressProxy/cluster and replace its pods"
+            )
         yield Seen(f"{kind}/{namespace}/{name}", evidence, command)
+
+
+def _get_external_name(service: Value) -> str:
+    host = get_at(service, "spec", "externalName")
+    return host if isinstance(host, str) and get_at(service, "spec", "type") == EXTERNAL_NAME else ""
 
 
 def find_unschedulable_windows_pods(seen: Observed) -> Iterator[Seen]:

@@ -53,6 +53,7 @@ _ANYWHERE: Final[Mapping[tuple[str, str, str], Bound]] = {
     ("", "Node", "HostNode"): _SMALL,
     ("", "Pod", "_LabelledPod"): Bound(4 * _KIB, 24 * _MIB),
     ("", "Secret", "UnstructuredObject"): Bound(2 * _MIB, 48 * _MIB),
+    ("", "Service", "NamedService"): Bound(2 * _KIB, 16 * _MIB),
     ("", "Service", "_ServiceObject"): Bound(512 * _KIB, _MIB),
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration", "UnstructuredObject"): _FEW,
     ("application.giantswarm.io", "App", "CachedApp"): _SMALL,

@@ -32,6 +32,7 @@ WEBHOOK: Final = Grants(
         build_rule("networking.k8s.io", "servicecidrs", FOLLOW, "the networks in NO_PROXY"),
         build_rule("", "configmaps", FOLLOW, "the networks of the cluster (kube-system, kube-public), OpenShift's trusted CA"),
         build_rule("", "namespaces", FOLLOW, "which namespaces request settings"),
+        build_rule("", "services", FOLLOW, "their names in NO_PROXY; read only with `spec.pods.serviceNames: Add`"),
         build_rule("", "namespaces", "get", "its last settings stay in effect if all of Transom is deleted at once", OWN),
         build_rule("apiextensions.k8s.io", "customresourcedefinitions", "get", "whether settings can exist", EGRESS_PROXIES),
         build_rule("", "events", "create patch", "reports a missing Secret in the namespace of the pod"),

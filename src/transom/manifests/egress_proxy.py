@@ -71,6 +71,11 @@ _RULES: Final = {
     "spec.pods.ipv6Networks": FieldRules(
         "Whether NO_PROXY of pods contains IPv6 networks. By default it does not (Omit), because Python's httpx fails on them."
     ),
+    "spec.pods.serviceNames": FieldRules(
+        "Whether NO_PROXY of pods also contains the short names of the Services in the pod's namespace: NAME and"
+        " NAME.NAMESPACE, as of the creation of the pod. By default it does not (Omit). Transom omits names that would exempt"
+        " public hosts."
+    ),
     "spec.propagated": FieldRules("The settings of workload clusters with `propagate`, as fields with the same names there."),
     "spec.propagated.pods": FieldRules(
         "The pods of workload clusters that get the settings. The override with the highest priority that sets it applies."

@@ -80,6 +80,8 @@ class PodEgress(msgspec.Struct, frozen=True):
     """The harmful items of NO_PROXY for some clients, as a warning for the creator of a pod."""
     no_proxy_left_out: tuple[str, ...] = ()
     """Items of the merged list that pods do not get."""
+    service_names: bool = False
+    """Whether NO_PROXY also gets the names of the Services of the pod's namespace, which are not in `pairs`."""
 
     @property
     def no_proxy(self) -> str:
@@ -146,6 +148,7 @@ def build_pod_egress(egress: Egress | None, namespace: str, kubernetes_ip: str |
         return PodEgress(namespace, withheld=True, trust=bool(egress.trust))
     pods_list = egress.pods_list if urls else PodsList("")
     no_proxy = _with_kubernetes(pods_list.text, kubernetes_ip) if urls else ""
+    service_names = bool(urls) and egress.pods.service_names == "Add"
     return PodEgress(
         namespace,
         tuple(_iter_pairs(urls, no_proxy, in_secret=in_secret)),
@@ -153,9 +156,10 @@ def build_pod_egress(egress: Egress | None, namespace: str, kubernetes_ip: str |
         False,
         bool(egress.trust),
         selector,
-        _compute_digest(urls, no_proxy, key if in_secret else b"") if urls else "",
+        _compute_digest(urls, no_proxy, key if in_secret else b"", service_names=service_names) if urls else "",
         tuple(_warn_of_harms(no_proxy)),
         pods_list.left_out,
+        service_names,
     )
 
 
@@ -187,17 +191,20 @@ def _iter_pairs(urls: Mapping[str, Secret], no_proxy: str, *, in_secret: bool) -
             value: Entry = {"valueFrom": {"secretKeyRef": {"name": SECRET, "key": name, "optional": False}}}
         else:
             value = {"value": url.reveal()}
-        yield _build_pair(name, value)
+        yield build_pair(name, value)
     if no_proxy:
-        yield _build_pair(NO, {"value": no_proxy})
+        yield build_pair(NO, {"value": no_proxy})
 
 
-def _build_pair(name: str, value: Entry) -> Pair:
+def build_pair(name: str, value: Entry) -> Pair:
+    """Build a variable; `value` is the part of its items that is the same in both cases."""
     return Pair(name, name.lower(), {"name": name, **value}, {"name": name.lower(), **value})
 
 
-def _compute_digest(urls: Mapping[str, Secret], no_proxy: str, key: bytes) -> str:
-    content = msgspec.json.encode([[name, url.reveal()] for name, url in urls.items()] + [[NO, no_proxy]])
+def _compute_digest(urls: Mapping[str, Secret], no_proxy: str, key: bytes, *, service_names: bool) -> str:
+    """Compute the digest of the settings. It has the choice of `service_names` and not the names, which often change."""
+    values = [[name, url.reveal()] for name, url in urls.items()] + [[NO, no_proxy]]
+    content = msgspec.json.encode([*values, ["serviceNames", "Add"]] if service_names else values)
     return hmac.new(key, content, hashlib.sha256).hexdigest()[:_DIGEST_LENGTH]
 
 

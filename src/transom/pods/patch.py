@@ -113,9 +113,10 @@ def build_patch(
 class PodPatcher:
     """Gives pods the settings. What does not depend on the pod is made once, and the operations once for pods of one shape."""
 
-    def __init__(self, egress: PodEgress) -> None:
+    def __init__(self, egress: PodEgress, shapes: int = _SHAPES) -> None:
+        """Give pods `egress`; the operations are kept for that many shapes of pods."""
         self.egress = egress
-        self._linux, self._windows = (_SystemPatcher(egress, windows=windows) for windows in (False, True))
+        self._linux, self._windows = (_SystemPatcher(egress, shapes, windows=windows) for windows in (False, True))
 
     def build_patch(self, pod: Pod, namespace: str, labels: Mapping[str, str], *, before: Pod | None = None) -> Patch:
         """Build the operations on a pod in a namespace with these labels.
@@ -200,7 +201,7 @@ _Step = _Prepend | _Remove | _Mount | _AddVolume | _Annotate
 class _SystemPatcher:
     """What pods of one operating system get by some settings."""
 
-    def __init__(self, egress: PodEgress, *, windows: bool) -> None:
+    def __init__(self, egress: PodEgress, shapes: int, *, windows: bool) -> None:
         self.windows = windows
         self.pairs = egress.pairs
         self.digest = egress.digest
@@ -214,7 +215,7 @@ class _SystemPatcher:
             name: {"name": name, "value": file} for name in CA_VARIABLES if not (windows and name == NOT_ON_WINDOWS)
         }
         self.entries[NODE_VARIABLE] = {"name": NODE_VARIABLE, "value": "1"}
-        self._made = lru_cache(_SHAPES)(self._make)
+        self._made = lru_cache(shapes)(self._make)
 
     def get_names(self, pair: Pair) -> tuple[str, ...]:
         """Return the names by which a pair is set."""

@@ -33,17 +33,21 @@ class ServiceName(msgspec.Struct, frozen=True):
     place: str
     name: str
     namespace: str
+    external_name: str = ""
+    """The foreign host that a Service of type ExternalName leads to; empty for others."""
 
     @property
     def full_name(self) -> str:
-        """The shortest name of the Service that NO_PROXY covers."""
-        return f"{self.name.partition('.')[0]}.{self.namespace}.svc"
+        """The name to write: the shortest that NO_PROXY covers, or the foreign host, which the proxy can resolve."""
+        return self.external_name or f"{self.name.partition('.')[0]}.{self.namespace}.svc"
 
 
 def find_proxied_services(
-    containers: Collection[Any], namespace: str, services: Collection[tuple[str, str]], no_proxy: str
+    containers: Collection[Any], namespace: str, services: Mapping[tuple[str, str], str], no_proxy: str
 ) -> Iterator[ServiceName]:
-    """Yield what containers of a namespace name of the Services (namespace and name) and NO_PROXY does not cover.
+    """Yield what containers of a namespace name of the Services and NO_PROXY does not cover.
+
+    `services` has the foreign host of each, or an empty string, by namespace and name.
 
     `containers` are objects in plain values; one with a proxy in its environment has its own NO_PROXY. A name counts with a
     scheme of HTTP or gRPC, or with a port that is none of `NOT_HTTP`: a word alone may be anything.
@@ -62,7 +66,8 @@ def find_proxied_services(
                 if (where or namespace, name) not in services or _is_covered(host, covered) or (place, host) in reported:
                     continue
                 reported.add((place, host))
-                yield ServiceName(str(container.get("name", "")), place, host, where or namespace)
+                external_name = services[where or namespace, name]
+                yield ServiceName(str(container.get("name", "")), place, host, where or namespace, external_name)
 
 
 def _get_actual_list(container: Mapping[str, Any], no_proxy: str) -> str | None:

@@ -144,6 +144,7 @@ class PodsSettings(Base, frozen=True):
 
     namespace_selector: LabelSelector | None = None
     ipv6_networks: Literal["Omit", "Keep"] | None = None
+    service_names: Literal["Omit", "Add"] | None = None
 
 
 class ValuesSettings(Base, frozen=True):

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from transom.pods.namespace_services import EXTERNAL_NAME
 from transom.pods.pod_types import Pod, PodMeta
 from transom.proxy.finding import Finding, Place
 from transom.proxy.objects import Base, Meta
@@ -43,6 +44,8 @@ class ServiceObject(Base, frozen=True):
     metadata: Meta
     place: Place
     cluster_ip: str | None = None
+    external_name: str = ""
+    """The foreign host that it leads to; empty for another type than ExternalName."""
 
 
 def read_workload(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> PodHolder:
@@ -85,4 +88,10 @@ def read_namespace(
 def read_service(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> ServiceObject:
     """Read a Service. A headless one has no address."""
     address = get_at(value, ("spec", "clusterIP"))
-    return ServiceObject(meta, place, address if isinstance(address, str) and address not in ("", "None") else None)
+    host = get_at(value, ("spec", "externalName")) if get_at(value, ("spec", "type")) == EXTERNAL_NAME else ""
+    return ServiceObject(
+        meta,
+        place,
+        address if isinstance(address, str) and address not in ("", "None") else None,
+        host if isinstance(host, str) else "",
+    )

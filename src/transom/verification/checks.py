@@ -336,6 +336,12 @@ ACCEPTED: Final = Claim(
     "kubernetes.io, Pod Security Standards",
     "admission refuses Windows pods that ask for nothing",
 )
+REBOOTED: Final = Claim(
+    "reboot",
+    "a Windows node reboots, it and its pods start again, and the checks pass as before",
+    "kubernetes/kubernetes test/e2e/windows/reboot_node.go",
+    "after each reboot, such as for updates of Windows, a person must repair the node",
+)
 CLEAN: Final = Claim("clean", "the namespace of the verification is deleted", "docs/verify-cluster.md", "`--clean` deletes it")
 CHECKS: Final = (
     ClusterCheck(
@@ -487,4 +493,4 @@ CHECKS: Final = (
     ),
 )
 """In the order in which they are made."""
-CLAIMS: Final[tuple[Claim, ...]] = (ACCEPTED, *CHECKS, CLEAN)
+CLAIMS: Final[tuple[Claim, ...]] = (ACCEPTED, *CHECKS, REBOOTED, CLEAN)

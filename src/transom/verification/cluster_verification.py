@@ -19,12 +19,15 @@ from transom.kube.client import Client
 from transom.kube.errors import ApiError, ConnectionFailed, NotFound, StatusError
 from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import NAMESPACES, NODES, PODS, SERVICES, Resource
-from transom.verification.checks import ACCEPTED, CHECKS, CLEAN, ClusterCheck
-from transom.verification.objects import APP, BALANCED, LABEL, SEEN, Node, Wanted, build_namespace, iter_objects
+from transom.verification import reboot
+from transom.verification.checks import ACCEPTED, CHECKS, CLEAN, REBOOTED, ClusterCheck
+from transom.verification.objects import APP, BALANCED, LABEL, REBOOT, SEEN, Node, Wanted, build_namespace, iter_objects
 from transom.verification.standing import Answer, Exec, Fetch, Log, Question, Standing, StandingPod, StandingService
 
 Say = Callable[[str], object]
 """Prints a line of progress."""
+Rebooting = Callable[[str], object]
+"""Notes the node that reboots now; empty once none does."""
 PREFIX: Final = "transom-verify-"
 _KINDS: Final[dict[str, Resource[UnstructuredObject]]] = {"Pod": PODS, "Service": SERVICES}
 _MORE: Final = 30.0
@@ -44,6 +47,8 @@ class Waits(msgspec.Struct, frozen=True):
     """Seconds. Pods and a load balancer's address that are missing after `starting` count as failed."""
 
     starting: float = 600.0
+    rebooting: float = 900.0
+    """In which a node that reboots is Ready again."""
     every: float = 1.0
     beat: float = 5.0
     """Between two signs of life in the namespace."""
@@ -65,7 +70,12 @@ def create_namespace_name() -> str:
 
 
 async def verify(
-    client: Client, wanted: Wanted, report: Told = lambda _: None, pace: Waits = DEFAULT, say: Say = lambda _: None
+    client: Client,
+    wanted: Wanted,
+    report: Told = lambda _: None,
+    pace: Waits = DEFAULT,
+    say: Say = lambda _: None,
+    rebooting: Rebooting = lambda _: None,
 ) -> tuple[CheckResult, ...]:
     """Every check, in order; each result is reported once it is known, and so is progress. Raises ApiError.
 
@@ -74,10 +84,12 @@ async def verify(
     if problems := await clean(client, pace):
         say(f"what an earlier run has left is gone: {', '.join(problems)}")
     say(f"all is made in namespace {wanted.namespace}, which goes at the end, also after Ctrl-C")
-    run = _Run(client, wanted, report, pace, say)
+    run = _Run(client, wanted, report, pace, say, rebooting)
     try:
         await run.run_checks()
     except asyncio.CancelledError:
+        if run.rebooting:
+            say(describe_reboot(run.rebooting))
         await run.clean(pace.stopping)
         raise
     except Exception:
@@ -85,6 +97,11 @@ async def verify(
         raise
     await run.clean()
     return tuple(run.found)
+
+
+def describe_reboot(node: str) -> str:
+    """Return what a node does of which the reboot is no longer waited for."""
+    return f"{node} reboots also without this command: `kubectl get node {node}` shows when it is Ready again"
 
 
 def stop_seconds(pace: Waits = DEFAULT) -> float:
@@ -102,8 +119,20 @@ async def run_dry(client: Client, wanted: Wanted, place: str, report: Told = lam
     await run.create_objects(nodes, place, {"dryRun": "All"})
     for check in CHECKS:
         run.note(CheckResult.from_claim(check, "not applicable", "not made: --dry-run", 0))
+    run.note(_describe_dry_reboot(wanted, nodes))
     run.note(CheckResult.from_claim(CLEAN, "not applicable", "nothing was made: --dry-run", 0))
     return tuple(run.found)
+
+
+def _describe_dry_reboot(wanted: Wanted, nodes: tuple[Node, ...]) -> CheckResult:
+    if not wanted.reboot:
+        return CheckResult.from_claim(REBOOTED, "not applicable", "not made: --dry-run", 0)
+    if problem := reboot.find_node_problem(nodes, wanted.reboot):
+        return CheckResult.from_claim(REBOOTED, "fail", problem, 0)
+    command = " ".join(reboot.COMMAND[:4])
+    return CheckResult.from_claim(
+        REBOOTED, "not applicable", f"not made: --dry-run; it would run `{command}` on {wanted.reboot}", 0
+    )
 
 
 async def clean(client: Client, pace: Waits = DEFAULT, *, insist: bool = False) -> list[str]:
@@ -150,20 +179,92 @@ async def _is_going(client: Client, name: str) -> bool:
 
 
 class _Run:
-    def __init__(self, client: Client, wanted: Wanted, report: Told, pace: Waits, say: Say = lambda _: None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        wanted: Wanted,
+        report: Told,
+        pace: Waits,
+        say: Say = lambda _: None,
+        rebooting: Rebooting = lambda _: None,
+    ) -> None:
         self._client, self._wanted, self._told, self._pace, self._say = client, wanted, report, pace, say
+        self._on_rebooting = rebooting
         self.found: list[CheckResult] = []
+        self.rebooting = ""
+        """The node that reboots now."""
 
     async def run_checks(self) -> None:
         nodes = await _list_nodes(self._client)
         async with self._keep_alive():
             if not await self.create_objects(nodes, self._wanted.namespace, {}):
-                for check in CHECKS:
-                    self.note(CheckResult.from_claim(check, "not applicable", "not made: the objects were not all taken", 0))
+                for claim in (*CHECKS, REBOOTED):
+                    self.note(CheckResult.from_claim(claim, "not applicable", "not made: the objects were not all taken", 0))
                 return
             standing = await self._await_objects(nodes)
             for check in CHECKS:
-                await self._ask(check, standing)
+                self.note(await self._check(check, standing))
+            self.note(await self._reboot(standing))
+
+    async def _reboot(self, standing: Standing) -> CheckResult:
+        """Reboot the node, and make the checks that passed once more."""
+        name, start = self._wanted.reboot, time.monotonic()
+        if not name:
+            return CheckResult.from_claim(REBOOTED, "not applicable", "not asked for: --reboot", 0)
+        if problem := reboot.find_node_problem(standing.nodes, name) or reboot.find_pod_problem(standing):
+            return CheckResult.from_claim(REBOOTED, "fail", f"nothing was rebooted: {problem}"[:_SHOWN], 0)
+        before = next(node for node in standing.nodes if node.name == name)
+        passed = {result.id for result in self.found if result.verdict == "pass"}
+
+        def build_result(verdict: Verdict, seen: str) -> CheckResult:
+            return CheckResult.from_claim(REBOOTED, verdict, seen[:_SHOWN], time.monotonic() - start)
+
+        self._note_rebooting(name)
+        if problem := await self._run_shutdown():
+            self._note_rebooting("")
+            return build_result("fail", f"{name} was not rebooted: {problem}")
+        self._say(f"{name} reboots, and all of its pods with it ({self._pace.rebooting:.0f} s at most until it is Ready)")
+        if waits := await self._await_node(before):
+            return build_result("fail", f"{waits} after {self._pace.rebooting:.0f} s")
+        self._note_rebooting("")
+        seconds = time.monotonic() - start
+        after = await self._await_objects(await _list_nodes(self._client), standing)
+        results = [await self._check(check, after) for check in CHECKS if check.id in passed]
+        return build_result(*reboot.judge(name, seconds, reboot.list_old_pods(standing, after, name), results))
+
+    def _note_rebooting(self, node: str) -> None:
+        self.rebooting = node
+        self._on_rebooting(node)
+
+    async def _run_shutdown(self) -> str:
+        """Have the node reboot, and return why it does not; empty also where its answer was lost."""
+        try:
+            done = await self._client.execute(self._wanted.namespace, REBOOT, reboot.COMMAND, seconds=_MORE)
+        except StatusError as error:
+            return str(error)
+        except ApiError as error:
+            self._say(f"the answer to the command was lost: {error}")
+            return ""
+        return "" if done.code == 0 else f"{done.out}{done.err}".strip() or done.message or f"exit code {done.code}"
+
+    async def _await_node(self, before: Node) -> str:
+        """Wait until a node has booted and is Ready, and return what it lacks when the time is over."""
+        end, last_reason = time.monotonic() + self._pace.rebooting, ""
+        while True:
+            try:
+                now = next(iter(await _list_nodes(self._client, before.name)), None)
+            except ApiError as error:
+                waits = f"the API server does not answer: {error}"
+            else:
+                if reboot.is_back(before, now):
+                    return ""
+                waits = reboot.describe_wait(before, now)
+            if time.monotonic() > end:
+                return waits
+            if waits != last_reason:
+                self._say(waits)
+                last_reason = waits
+            await asyncio.sleep(self._pace.every)
 
     async def create_objects(self, nodes: tuple[Node, ...], place: str, query: dict[str, str]) -> bool:
         """Make everything, or have it looked at; whether all of it was taken."""
@@ -202,12 +303,16 @@ class _Run:
             with suppress(asyncio.CancelledError):
                 await beating
 
-    async def _await_objects(self, nodes: tuple[Node, ...]) -> Standing:
-        """Once all pods and the load balancer have what they wait for, or the time is over."""
+    async def _await_objects(self, nodes: tuple[Node, ...], earlier: Standing | None = None) -> Standing:
+        """Once all pods and the load balancer have what they wait for, or the time is over.
+
+        `earlier` is from before the reboot: containers of that time do not count.
+        """
         end, last_reason = time.monotonic() + self._pace.starting, ""
         while True:
             standing = await self._look(nodes)
-            waits = _describe_missing(standing)
+            old_pods = reboot.list_old_pods(earlier, standing, self._wanted.reboot) if earlier is not None else ()
+            waits = _describe_missing(standing) or (f"{', '.join(old_pods)} to start again" if old_pods else "")
             if not waits or time.monotonic() > end:
                 return standing
             if waits != last_reason:
@@ -230,15 +335,14 @@ class _Run:
             wanted.host_process,
         )
 
-    async def _ask(self, check: ClusterCheck, standing: Standing) -> None:
+    async def _check(self, check: ClusterCheck, standing: Standing) -> CheckResult:
         start = time.monotonic()
         questions = check.ask(standing)
         if isinstance(questions, str):
-            self.note(CheckResult.from_claim(check, "not applicable", questions, 0))
-            return
+            return CheckResult.from_claim(check, "not applicable", questions, 0)
         answers = await asyncio.gather(*(self._answer(question) for question in questions))
         verdict, seen = check.judge(standing, answers)
-        self.note(CheckResult.from_claim(check, verdict, seen[:_SHOWN], time.monotonic() - start))
+        return CheckResult.from_claim(check, verdict, seen[:_SHOWN], time.monotonic() - start)
 
     async def _answer(self, question: Question) -> Answer:
         place = self._wanted.namespace
@@ -298,8 +402,9 @@ def _describe_missing(standing: Standing) -> str:
     return ", ".join((*pods[:_NAMED], *more, *balancer))
 
 
-async def _list_nodes(client: Client) -> tuple[Node, ...]:
-    node_list = await client.list_objects(NODES)
+async def _list_nodes(client: Client, name: str = "") -> tuple[Node, ...]:
+    """List the nodes, or the one of that name. Raises ApiError."""
+    node_list = await client.list_objects(NODES, fields=f"metadata.name={name}" if name else "")
     return tuple(sorted((_parse_node(item.value) for item in node_list.items), key=lambda item: item.name))
 
 
@@ -315,6 +420,7 @@ def _parse_node(value: dict[str, Any]) -> Node:
             (str(address.get("address")) for address in status.get("addresses") or () if address.get("type") == "InternalIP"),
             "",
         ),
+        str((status.get("nodeInfo") or {}).get("bootID", "")),
     )
 
 
@@ -339,6 +445,7 @@ def _parse_pod(value: dict[str, Any]) -> StandingPod:
         containers[0].get("imageID") or "",
         ": ".join(str(container_state[part]) for part in ("reason", "message") if container_state.get(part)),
         str((value["metadata"].get("labels") or {}).get(APP, "")),
+        containers[0].get("containerID") or "",
     )
 
 

@@ -15,9 +15,13 @@ SEEN: Final = "transom.dev/verify-seen"
 """Annotation of the namespace: counts up while a verification runs in it."""
 APP: Final = "transom.dev/verify-app"
 WEB, LINUX, BALANCED, NODE_PORT, HOST, STORE = "web", "linux", "web-public", "web-node", "host", "store"
+REBOOT: Final = "reboot"
+"""The pod that reboots its node."""
 SCRATCH, POD_INFO = r"C:\verify\scratch", r"C:\verify\pod"
 """Where a Windows pod has an empty directory, and its own name as a file (`name`)."""
 USER: Final = "ContainerUser"
+_LOCAL_SERVICE, _SYSTEM = r"NT AUTHORITY\Local service", r"NT AUTHORITY\SYSTEM"
+"""Users of HostProcess containers. On Windows Server, the local service has no right to restart the machine."""
 PORT: Final = 8080
 SERVICE_PORT: Final = 80
 AGNHOST: Final = "/agnhost"
@@ -72,6 +76,8 @@ class Node(msgspec.Struct, frozen=True):
     schedulable: bool = True
     address: str = ""
     """By which other nodes reach it."""
+    boot_id: str = ""
+    """Another one after each boot."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -87,11 +93,18 @@ class Wanted(msgspec.Struct, frozen=True):
     direct: str = ""
     node_port: bool = False
     host_process: bool = False
+    reboot: str = ""
+    """The name of the Windows node to reboot."""
+
+    @property
+    def privileged(self) -> bool:
+        """Whether HostProcess containers are made."""
+        return self.host_process or bool(self.reboot)
 
 
 def build_namespace(wanted: Wanted) -> dict[str, Any]:
     """Build the namespace."""
-    level = "privileged" if wanted.host_process else "restricted"
+    level = "privileged" if wanted.privileged else "restricted"
     levels = {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "warn")}
     labels = {**wanted.labels, **levels, LABEL: "cluster"}
     metadata = {"name": wanted.namespace, "labels": labels, "annotations": {SEEN: "0"}}
@@ -114,6 +127,8 @@ def iter_objects(wanted: Wanted, nodes: tuple[Node, ...], place: str) -> Iterato
         yield _build_pod(wanted, place, f"{WEB}-{number}", node, wanted.windows_image)
         if wanted.host_process:
             yield _build_host_pod(place, f"{HOST}-{number}", node, wanted.windows_image)
+        if node.name == wanted.reboot:
+            yield _build_host_pod(place, REBOOT, node, wanted.windows_image, app=REBOOT, user=_SYSTEM)
         yield _store_pod(wanted, place, f"{STORE}-{number}", node)
     linux = select_linux_node(nodes)
     if linux is not None:
@@ -172,7 +187,9 @@ def _store_pod(wanted: Wanted, place: str, name: str, node: Node) -> dict[str, A
     return made
 
 
-def _build_host_pod(place: str, name: str, node: Node, image: str) -> dict[str, Any]:
+def _build_host_pod(
+    place: str, name: str, node: Node, image: str, *, app: str = HOST, user: str = _LOCAL_SERVICE
+) -> dict[str, Any]:
     """Return a pod that runs on the Windows host itself, as kube-proxy and Calico's agent do.
 
     Kubernetes: "Create a Windows HostProcess Pod".
@@ -191,10 +208,10 @@ def _build_host_pod(place: str, name: str, node: Node, image: str) -> dict[str, 
         "automountServiceAccountToken": False,
         "hostNetwork": True,
         "terminationGracePeriodSeconds": 1,
-        "securityContext": {"windowsOptions": {"hostProcess": True, "runAsUserName": "NT AUTHORITY\\Local service"}},
+        "securityContext": {"windowsOptions": {"hostProcess": True, "runAsUserName": user}},
         "containers": [container],
     }
-    metadata = {"name": name, "namespace": place, "labels": {LABEL: "cluster", APP: HOST}}
+    metadata = {"name": name, "namespace": place, "labels": {LABEL: "cluster", APP: app}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 

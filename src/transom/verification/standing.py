@@ -2,7 +2,7 @@
 
 import msgspec
 
-from transom.verification.objects import HOST, STORE, Node
+from transom.verification.objects import HOST, REBOOT, STORE, Node
 
 
 class StandingPod(msgspec.Struct, frozen=True):
@@ -16,12 +16,14 @@ class StandingPod(msgspec.Struct, frozen=True):
     image_id: str = ""
     waiting: str = ""
     app: str = ""
-    """What it is for: a HostProcess pod is `host`, one with volumes `store`, others are web servers."""
+    """What it is for: a HostProcess pod is `host` or `reboot`, one with volumes `store`, others are web servers."""
+    container_id: str = ""
+    """Of its container, which is another one after each start."""
 
     @property
     def serves(self) -> bool:
         """Whether it is a web server."""
-        return self.app not in (HOST, STORE)
+        return self.app not in (HOST, REBOOT, STORE)
 
     @property
     def runs(self) -> bool:

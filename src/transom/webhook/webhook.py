@@ -24,6 +24,7 @@ from transom.kube.resources import LABELLED_NAMESPACES, REGISTRATIONS, Resource
 from transom.kube.store import ObjectKey
 from transom.pods.decision import INJECT_CA
 from transom.pods.environment import LEDGER, NOTED, SECRET, PodEgress, build_pod_egress
+from transom.pods.namespace_services import add_service_names, warn_of_missing_names
 from transom.pods.patch import PodPatcher, format_missing_secret
 from transom.pods.registration import NAME, PATH_WITH_CA, TIMEOUT, Called, FailurePolicy
 from transom.proxy.secret import Secret
@@ -32,11 +33,16 @@ from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Issued, Lives, pa
 from transom.webhook.keeper import WEBHOOK, SharedSecretKeeper, parse_shared_egress, read_shared_data
 from transom.webhook.metrics import WebhookMetrics
 from transom.webhook.server import AdmissionServer, ServingContext
+from transom.webhook.service_names import FollowedServices
 
 _log: Final = structlog.get_logger("transom.webhook")
 _AFTER_RESTORE: Final = 10.0
 """Seconds between two restores of the cluster that are believed."""
 _NO_LABELS: Final[dict[str, str]] = {}
+_NAMESPACE_PATCHERS: Final = 64
+"""Namespaces for which what their pods get is kept: up to 100 kB each."""
+_NAMESPACE_SHAPES: Final = 4
+"""Shapes of pods of such a namespace for which the patch is kept."""
 
 
 class _ServiceSpec(Projected, frozen=True):
@@ -95,6 +101,8 @@ class Webhook:
         self._certified = asyncio.Event()
         self._remembered: PodEgress | None = None
         self._patcher: PodPatcher | None = None
+        self._namespace_patchers: dict[str, PodPatcher] = {}
+        self._services = FollowedServices(client, self._on_names_change, self._compute, options.reflector)
         self._has_secret: frozenset[str] = frozenset()
         called = Called(options.namespace, WEBHOOK, options.url)
         self.keeper = SharedSecretKeeper(
@@ -139,7 +147,7 @@ class Webhook:
 
     def describe_unready(self) -> str:
         """Return why it is not ready: the kinds that were not read, or what else is missing."""
-        if unread := self._informers.describe_unread():
+        if unread := [*self._informers.describe_unread(), *self._services.describe_unread()]:
             return f"not read yet: {'; '.join(unread)}"
         if self._current is None:
             return "the serving certificate does not exist yet: the replica that holds the lease creates it"
@@ -152,6 +160,7 @@ class Webhook:
             asyncio.ensure_future(item)
             for item in (
                 self._informers.run(),
+                self._services.run(),
                 self.settings.run(),
                 self.keeper.run(),
                 self._recorder.run(),
@@ -176,6 +185,7 @@ class Webhook:
             await history.replaced.wait()
             history.forget()
             self._informers.list_again()
+            self._services.list_again()
             await asyncio.sleep(_AFTER_RESTORE)
 
     async def _serve(self, stop: asyncio.Event, address: tuple[str, int]) -> None:
@@ -209,6 +219,8 @@ class Webhook:
                 self.metrics.count_pod(None)
             return review.build_answer(request, None)
         namespace = request.namespace or ""
+        if patcher.egress.service_names and request.concerns_pods:
+            patcher = self._get_namespace_patcher(namespace, patcher.egress)
         made = review.decide(request, self._read_labels(namespace, path), patcher)
         if made is None:
             return review.build_answer(request, None)
@@ -221,6 +233,20 @@ class Webhook:
         if not request.dry_run and namespace in self._namespaces:
             self._recorder.record_warning(Regarding("v1", "Secret", SECRET, namespace), "SecretMissing", missing)
         return review.build_answer(request, made, (missing,))
+
+    def _get_namespace_patcher(self, namespace: str, egress: PodEgress) -> PodPatcher:
+        """Return what gives pods of a namespace the settings with the names of its Services."""
+        patcher = self._namespace_patchers.pop(namespace, None)
+        if patcher is None or self._services.fault:
+            egress = add_service_names(egress, namespace, self._services.list_names(namespace))
+            if fault := self._services.fault:
+                return PodPatcher(warn_of_missing_names(egress, fault), _NAMESPACE_SHAPES)
+            patcher = PodPatcher(egress, _NAMESPACE_SHAPES)
+            while len(self._namespace_patchers) >= _NAMESPACE_PATCHERS:
+                del self._namespace_patchers[next(iter(self._namespace_patchers))]
+        # the last one that is used is the last to go
+        self._namespace_patchers[namespace] = patcher
+        return patcher
 
     def _read_labels(self, namespace: str, path: str) -> dict[str, str]:
         """Return a namespace's labels; of an unknown one the labels that the API server sets."""
@@ -278,6 +304,9 @@ class Webhook:
         self._kubernetes = after.spec.cluster_ip if after and after.spec else None
         self._compute()
 
+    def _on_names_change(self, namespace: str) -> None:
+        self._namespace_patchers.pop(namespace, None)
+
     def _compute(self) -> None:
         """Compute what pods get from the current state."""
         if self._current is None or self.settings.newest is None:
@@ -288,7 +317,12 @@ class Webhook:
             made = self._remembered or self.egress or PodEgress(self._options.namespace)
         else:
             made = build_pod_egress(own, self._options.namespace, self._kubernetes, self._current.hash_key.reveal().encode())
+        self._services.set_needed(needed=made.service_names)
+        if made.service_names and not self._services.decided:
+            # a pod keeps its list: none is created without the names. This is called again once they are read
+            return
         if made != self.egress:
+            self._namespace_patchers.clear()
             self._patcher = PodPatcher(made)
             _log.info("settings for pods", proxy=bool(made.pairs), trust=made.trust, withheld=made.withheld)
             self.keeper.wake()

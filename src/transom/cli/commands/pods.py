@@ -11,7 +11,7 @@ from transom.cli.options import Output, with_option_groups
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from transom.kube.client import Client
     from transom.pods.patch import Patch
@@ -33,6 +33,10 @@ class _Explained(NamedTuple):
     """Items of the merged NO_PROXY that pods do not get."""
     services: "tuple[ServiceName, ...]" = ()
     """Services that containers call through the proxy."""
+    names: tuple[str, ...] = ()
+    """The names of the namespace's Services that `spec.pods.serviceNames: Add` adds to NO_PROXY."""
+    adds_names: bool = False
+    """Whether the settings add them."""
 
 
 @pods.callback()
@@ -101,7 +105,7 @@ def outdated(
         labels = {namespace.metadata.name: namespace.metadata.labels for namespace in objects.namespaces}
         address = _find_service_address(objects)
     else:
-        running, labels, address = _read(source, labels=selector)
+        running, labels, address, _ = _read(source, labels=selector)
     egress = compute_pod_egress(objects, examined, address)
     if egress.digest == UNKNOWN:
         fail(str(HashKeyUnread(its.own)))
@@ -127,6 +131,7 @@ def _select_own_namespace(source: Source) -> Source:
 def _explain_live_pod(name: str, source: Source) -> _Explained:
     """Explain a pod of the cluster; without `namespace` it is in the context's."""
     from transom.common.escaping import NAME
+    from transom.pods.namespace_services import add_service_names, build_short_names
     from transom.pods.outdated import is_outdated
     from transom.pods.patch import build_patch
     from transom.sources.api_server import UNKNOWN, compute_pod_egress
@@ -134,24 +139,39 @@ def _explain_live_pod(name: str, source: Source) -> _Explained:
     if not NAME.match(name):
         fail(f"{name!r} is not a valid pod name")
     objects, examined = examine_or_fail(_select_own_namespace(source))
-    (pod,), labels, address = _read(source, name)
+    own = examined.settings.own
+    adds_names = own is not None and own.pods.service_names == "Add"
+    (pod,), labels, address, services = _read(source, name, with_services=adds_names)
     egress = compute_pod_egress(objects, examined, address)
     place = pod.metadata.namespace or ""
     its = labels.get(place, {})
     outdated = None if egress.digest == UNKNOWN else is_outdated(pod, its, egress)
-    return _Explained(f"Pod/{place}/{name}", build_patch(pod, place, its, egress), True, outdated, egress.no_proxy_left_out)
+    return _Explained(
+        f"Pod/{place}/{name}",
+        build_patch(pod, place, its, add_service_names(egress, place, services)),
+        True,
+        outdated,
+        egress.no_proxy_left_out,
+        names=build_short_names(place, services, egress.no_proxy).items,
+        adds_names=egress.service_names,
+    )
 
 
 def _read(
-    cluster: ClusterOptions, name: str | None = None, *, labels: str = ""
-) -> "tuple[list[Pod], dict[str, dict[str, str]], str | None]":
-    """Read the cluster's pods, or the one of that name, their namespaces' labels, and default/kubernetes' address."""
-    from transom.kube.resources import LABELLED_NAMESPACES, Resource
+    cluster: ClusterOptions, name: str | None = None, *, labels: str = "", with_services: bool = False
+) -> "tuple[list[Pod], dict[str, dict[str, str]], str | None, list[str]]":
+    """Read the cluster's pods, or the one of that name, their namespaces' labels, and default/kubernetes' address.
+
+    `with_services`: also the names of the Services in the namespace of that pod, without those that lead to a foreign host.
+    """
+    from transom.kube.resources import LABELLED_NAMESPACES, SERVICES, Resource
+    from transom.pods.namespace_services import EXTERNAL_NAME
     from transom.pods.pod_types import Pod
 
     pods = Resource("", "v1", "Pod", "pods", True, Pod)
 
-    async def read(client: "Client") -> "tuple[list[Pod], dict[str, dict[str, str]], str | None]":
+    async def read(client: "Client") -> "tuple[list[Pod], dict[str, dict[str, str]], str | None, list[str]]":
+        names: list[str] = []
         if name is None:
             running = (await client.list_objects(pods, cluster.namespace, labels=labels)).items
             namespaces = (await client.list_objects(LABELLED_NAMESPACES)).items
@@ -159,18 +179,19 @@ def _read(
             place = cluster.namespace or client.connection.namespace
             running = [await client.get(pods, name, place)]
             namespaces = [await client.get(LABELLED_NAMESPACES, place)]
+            if with_services:
+                services = (await client.list_objects(SERVICES, place)).items
+                names = [item.metadata.name for item in services if (item.value.get("spec") or {}).get("type") != EXTERNAL_NAME]
         service = await client.get_json("/api/v1/namespaces/default/services/kubernetes")
-        return (
-            running,
-            {namespace.metadata.name: namespace.labels for namespace in namespaces},
-            service["spec"].get("clusterIP"),
-        )
+        labels_by_name = {namespace.metadata.name: namespace.labels for namespace in namespaces}
+        return running, labels_by_name, service["spec"].get("clusterIP"), names
 
     return run_with_client(cluster, read)
 
 
 def _explain_files(source: Source) -> "Iterator[_Explained]":
     """Explain the pods and pod templates of the manifests, including those of kinds that Transom does not know."""
+    from transom.pods.namespace_services import add_service_names, build_short_names, group_names
     from transom.pods.patch import build_patch
     from transom.pods.service_names import find_proxied_services
     from transom.sources.api_server import compute_pod_egress
@@ -178,7 +199,10 @@ def _explain_files(source: Source) -> "Iterator[_Explained]":
     objects, examined = examine_or_fail(source)
     labels = {namespace.metadata.name: namespace.metadata.labels for namespace in objects.namespaces}
     egress = compute_pod_egress(objects, examined, _find_service_address(objects))
-    services = {(service.metadata.namespace or "", service.metadata.name) for service in objects.services}
+    services = {
+        (service.metadata.namespace or "", service.metadata.name): service.external_name for service in objects.services
+    }
+    names_by_namespace = group_names(services)
     templates = dict(_iter_templates(source.filename or ()))
     known = [
         (f"{workload.kind}/{workload.metadata.namespace}/{workload.metadata.name}", workload.pod)
@@ -190,12 +214,20 @@ def _explain_files(source: Source) -> "Iterator[_Explained]":
     ]
     for name, pod in (*known, *others):
         place = name.split("/")[1]
-        made = build_patch(pod, place, labels.get(place, {}), egress)
+        its = add_service_names(egress, place, names_by_namespace.get(place, ()))
+        made = build_patch(pod, place, labels.get(place, {}), its)
         left = {item.container for item in made.given if item.excluded}
         containers = _list_containers(templates.get(name, {})) if made.proxy is None else []
         texts = [container for container in containers if container.get("name") not in left]
-        called = tuple(find_proxied_services(texts, place, services, egress.no_proxy))
-        yield _Explained(name, made, left_out=egress.no_proxy_left_out, services=called)
+        called = tuple(find_proxied_services(texts, place, services, its.no_proxy))
+        yield _Explained(
+            name,
+            made,
+            left_out=egress.no_proxy_left_out,
+            services=called,
+            names=build_short_names(place, names_by_namespace.get(place, ()), egress.no_proxy).items,
+            adds_names=egress.service_names,
+        )
 
 
 def _iter_templates(paths: "Iterable[str]") -> "Iterator[tuple[str, dict[str, Any]]]":
@@ -266,7 +298,11 @@ def _to_plain(explanation: _Explained) -> dict[str, Any]:
             for item in made.given
         ],
         "noProxyLeftOut": explanation.left_out if _has_added_list(made) else (),
-        "warnings": [*made.warnings, *map(_format_service, explanation.services)],
+        "noProxyServices": explanation.names if explanation.adds_names and _has_added_list(made) else (),
+        "warnings": [
+            *made.warnings,
+            *(_format_service(item, () if explanation.adds_names else explanation.names) for item in explanation.services),
+        ],
         "patch": made.operations,
     }
 
@@ -291,10 +327,14 @@ def _format_lines(explanation: _Explained) -> list[str]:
     if plain["noProxyLeftOut"]:
         left_out = ", ".join(plain["noProxyLeftOut"])
         lines.append(f"  NO_PROXY is without {left_out}: httpx fails on IPv6 networks (spec.pods.ipv6Networks: Keep has them)")
+    if plain["noProxyServices"]:
+        lines.append(f"  NO_PROXY has the Services of the namespace: {', '.join(plain['noProxyServices'])}")
     return [*lines, *(f"  warning: {warning}" for warning in plain["warnings"])]
 
 
-def _format_service(service: "ServiceName") -> str:
+def _format_service(service: "ServiceName", option: "Collection[str]") -> str:
+    """Return the warning; `option` are the names that `spec.pods.serviceNames: Add` would add."""
     return (
         f"{service.container}: {service.place} names Service {service.name}, which goes to the proxy: write {service.full_name}"
+        + (", or set spec.pods.serviceNames: Add" if service.name in option else "")
     )

@@ -33,6 +33,14 @@ def _check_url(value: str) -> str:
     return value
 
 
+def _check_node(value: str) -> str:
+    from transom.common.escaping import NAME
+
+    if value and not NAME.match(value):
+        raise typer.BadParameter(f"{value!r} is not a valid node name")
+    return value
+
+
 def _parse_labels(values: list[str] | None) -> dict[str, str]:
     from transom.proxy.labels import is_key, is_value
 
@@ -82,6 +90,15 @@ def cluster(
         bool,
         typer.Option("--host-process", help="Run a HostProcess container on each Windows node. The namespace is privileged."),
     ] = False,
+    reboot: Annotated[
+        str,
+        typer.Option(
+            "--reboot",
+            metavar="NODE",
+            help="Reboot this Windows node after the other checks, and repeat them. The namespace is privileged.",
+            callback=_check_node,
+        ),
+    ] = "",
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=1, help="Timeout for pods to become Ready, in seconds.")
     ] = 600.0,
@@ -107,8 +124,8 @@ def cluster(
         _clean(options, output)
         return
     more = {"load_balancer": load_balancer, "node_port": node_port, "host_process": host_process}
-    wanted = _build_request(image, linux_image, mirror, _parse_labels(label), more, egress_url, direct_url)
-    checks, server_url = list["CheckResult"](), ""
+    wanted = _build_request(image, linux_image, mirror, _parse_labels(label), more, egress_url, direct_url, reboot)
+    checks, server_url, rebooting = list["CheckResult"](), "", ""
 
     def report_check(check: "CheckResult") -> None:
         checks.append(check)
@@ -120,7 +137,7 @@ def cluster(
         tell(f"transom: {line}")
 
     async def work(client: "Client") -> "tuple[str, tuple[CheckResult, ...]]":
-        from transom.verification.cluster_verification import Waits, run_dry, stop_seconds, verify
+        from transom.verification.cluster_verification import Waits, describe_reboot, run_dry, stop_seconds, verify
 
         nonlocal server_url
         server = server_url = client.connection.server
@@ -128,9 +145,18 @@ def cluster(
             return server, await run_dry(client, wanted, options.namespace or "default", report_check)
         print_progress(f"{server}: the checks take some minutes, most of them for images that are pulled")
         left = f"namespace {wanted.namespace} may stay: `transom verify cluster --clean` deletes it"
-        plan = StopPlan(f"deleting namespace {wanted.namespace}", stop_seconds(), left)
-        with describe_stop(lambda: plan):
-            return server, await verify(client, wanted, report_check, Waits(starting=timeout), print_progress)
+
+        def note_rebooting(node: str) -> None:
+            nonlocal rebooting
+            rebooting = node
+
+        def plan() -> StopPlan:
+            more = f"; {describe_reboot(rebooting)}" if rebooting else ""
+            return StopPlan(f"deleting namespace {wanted.namespace}", stop_seconds(), left + more)
+
+        with describe_stop(plan):
+            waits = Waits(starting=timeout)
+            return server, await verify(client, wanted, report_check, waits, print_progress, note_rebooting)
 
     try:
         server, outcome = run_with_client(options, work, failing=ExitCode.NOT_READ, reports=True)
@@ -149,6 +175,7 @@ def _build_request(
     more: dict[str, bool],
     egress: str,
     direct: str,
+    reboot: str,
 ) -> "Wanted":
     from transom.verification.cluster_verification import create_namespace_name
     from transom.verification.objects import AGNHOST_IMAGE, Wanted, to_mirror
@@ -156,7 +183,7 @@ def _build_request(
     windows = image or AGNHOST_IMAGE
     pair = (windows, linux_image or windows)
     windows, linux = (to_mirror(item, mirror) for item in pair) if mirror else pair
-    return Wanted(create_namespace_name(), windows, linux, labels, egress=egress, direct=direct, **more)
+    return Wanted(create_namespace_name(), windows, linux, labels, egress=egress, direct=direct, reboot=reboot, **more)
 
 
 def _clean(options: ClusterOptions, output: Format) -> None:
