@@ -18,7 +18,7 @@ from transom.hosts.owner import Owner
 from transom.hosts.scripts.install_script import PATH, build_job_blocks, build_work_blocks, iter_reversal_steps
 from transom.hosts.scripts.template import BASE, FORMER, Script, fill_template, read_template, render
 from transom.windows.host.host_state import ObservedState
-from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Queries
+from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, FILE_LIMIT, LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.ledger import has_closing_edit
 from transom.windows.nodes.fetch import MARK
 from transom.windows.parts.installation import list_restarted
@@ -38,8 +38,6 @@ SCAN_SECONDS: Final = 75
 
 Defender holds a suspicious file for 10 s by default, and for up to 60 s by policy (Microsoft Learn, "Configure the cloud block
 timeout period")."""
-FILE_LIMIT: Final = 2**20
-"""Bytes of a file that a gather reads (`Queries.files`)."""
 PROMPT = r"C:\Windows\System32\cmd.exe"
 """What is run in the place of a script where a line is handed over on standard input."""
 _UNLESS_UNWRITTEN = r'if not exist "%HERE%\unwritten.txt" '

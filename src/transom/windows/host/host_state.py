@@ -159,7 +159,7 @@ class Step(msgspec.Struct, frozen=True):
     action: Action
     reason: str
     before: str | None = None
-    """A variable's value, or WinHTTP's proxies and bypass list, userinfo as `***`; size and keyed digest of a file; None: not
-    shown."""
+    """A variable's value, or proxies and bypass list of WinHTTP or Windows PowerShell, userinfo as `***`; size and keyed digest
+    of a file; None: not shown."""
     after: str | None = None
     """The same, after the change."""

@@ -17,6 +17,8 @@ in memory alone (Microsoft Learn, "Registry Hives"). It exists even if BootId do
 STORES = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\SystemCertificates"
 LEDGER = r"HKEY_LOCAL_MACHINE\SOFTWARE\Transom"
 RESTARTS = LEDGER + r"\Restarts"
+FILE_LIMIT = 2**20
+"""Bytes of a file of `Queries.files`; a larger one is not read."""
 _CERTIFICATES = r"\Certificates"
 
 

@@ -12,7 +12,7 @@ import msgspec
 from transom.proxy.settings import Egress
 from transom.windows.host import entries
 from transom.windows.host.host_state import Action, DesiredState, FileWrite, Step
-from transom.windows.host.queries import LEDGER, Queries
+from transom.windows.host.queries import FILE_LIMIT, LEDGER, Queries
 from transom.windows.parts.part import About, Assumption
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.parts.powershell_block import TARGET, build_block, format_block
@@ -178,6 +178,8 @@ class _Merge:
         is_gone = forgets and after is None and self._entry is not None and self._entry.created and profile.is_empty
         size = len(self._data) if self._data is not None else None
         content = None if is_gone else profile.to_bytes()
+        if content is not None and len(content) > FILE_LIMIT:
+            raise UnusableProfile("would be larger than Transom reads")
         self._draft.writes.append(FileWrite(PROFILE, content, size, LINE if forgets else ""))
         shown = [format_block(text) if text is not None else None for text in (self._present, after)]
         self._draft.steps.append(Step("windows", TARGET, action, reason, *shown))
