@@ -102,6 +102,13 @@ async def test_a_file_that_is_larger_than_profiles_are_is_left(host: SimulatedHo
     assert profile(host) == large[: 2**19]
 
 
+async def test_a_directory_of_that_name_is_left(host: SimulatedHost) -> None:
+    host.simulated.files.write(rf"{PROFILE}\a.ps1", THEIRS)
+    assert isinstance((await apply(host, ASKED)).error, ProfileNotWritten)
+    assert (await apply(host, NOTHING)).error is None
+    assert host.simulated.files.read(rf"{PROFILE}\a.ps1") == THEIRS
+
+
 @pytest.mark.parametrize(("first", "then"), [(NOTHING, ASKED), (ASKED, CHANGED), (ASKED, NOTHING)])
 async def test_power_that_fails_at_a_line(first: Egress, then: Egress) -> None:
     """The next passes converge, and a removal gives the file back."""
