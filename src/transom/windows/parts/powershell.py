@@ -51,6 +51,21 @@ ABOUT: Final = About(
             "microsoft/referencesource ec9fa9ae, webproxy.cs, IsMatchInBypassList",
             "`[System.Net.WebRequest]::DefaultWebProxy.IsBypassed('http://10.1.2.3/')` with `10.0.0.0/8` in NO_PROXY",
         ),
+        Assumption(
+            "WebProxy compares an IPv6 address as in RFC 5952, or as eight groups of four digits",
+            "microsoft/referencesource ec9fa9ae, _IPv6Address.cs, CreateCanonicalName",
+            "`([Uri]'http://[2001:db8::1]/').Host` in powershell.exe",
+        ),
+        Assumption(
+            "In Constrained Language Mode the block does nothing, without an error",
+            "Microsoft Learn, about_Language_Modes",
+            "`$ExecutionContext.SessionState.LanguageMode = 'ConstrainedLanguage'`, then `. $PROFILE.AllUsersAllHosts`",
+        ),
+        Assumption(
+            "The execution policy is in the registry: group policy's `EnableScripts` and `ExecutionPolicy`, and the machine's",
+            "Microsoft Learn, about_Execution_Policies; PowerShellExecutionPolicy.admx",
+            "`Get-ExecutionPolicy -List` before and after `Set-ExecutionPolicy AllSigned`, and `transom diff`",
+        ),
     ),
 )
 _FIELD: Final = "spec.windows.powerShell"
