@@ -47,6 +47,7 @@ _EVERY_HOST: tuple[Key, ...] = tuple(
 )
 _DIRECTORIES = {
     r"C:\Windows": (access.TRUSTED_INSTALLER, access.PROTECTED),
+    r"C:\Windows\System32\WindowsPowerShell\v1.0": (access.TRUSTED_INSTALLER, access.PROTECTED),
     r"C:\Program Files": (access.TRUSTED_INSTALLER, access.PROTECTED),
     r"C:\Windows\TEMP": (access.SYSTEM, access.PROGRAM_DATA),
     r"C:\ProgramData": (access.SYSTEM, access.PROGRAM_DATA),

@@ -30,3 +30,8 @@ async def simulated() -> AsyncIterator[Simulated]:
 @pytest.fixture
 def desk(windows: Windows, tmp_path: Path) -> Desk:
     return Desk(tmp_path / "desk", windows)
+
+
+@pytest.fixture
+def desk_of_simulated(simulated: Simulated, tmp_path: Path) -> Desk:
+    return Desk(tmp_path / "desk", simulated)

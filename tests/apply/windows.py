@@ -74,6 +74,12 @@ class Windows(Protocol):
     def commands(self) -> list[str]:
         """Every command line that the host was sent."""
 
+    def read_file(self, path: str) -> bytes | None:
+        """The bytes of a file; None if it does not exist."""
+
+    def write_file(self, path: str, content: bytes | None) -> None:
+        """Write a file as somebody at the console might, or delete it."""
+
     async def reboot(self) -> None:
         """Off and on again."""
 
@@ -102,6 +108,15 @@ class Simulated:
 
     def commands(self) -> list[str]:
         return self.host.traffic.commands
+
+    def read_file(self, path: str) -> bytes | None:
+        return self.host.files.read(path) if self.host.files.find(path) is not None else None
+
+    def write_file(self, path: str, content: bytes | None) -> None:
+        if content is not None:
+            self.host.files.write(path, content)
+        elif (entry := self.host.files.find(path)) is not None:
+            self.host.files.remove(entry)
 
     async def reboot(self) -> None:
         await self.host.boot()
@@ -139,6 +154,17 @@ class Wine:
 
     def commands(self) -> list[str]:
         return list(sum_traffic(self.machine.ssh.read_entries()).commands)
+
+    def read_file(self, path: str) -> bytes | None:
+        file = self.machine.find_path(path)
+        return file.read_bytes() if file.exists() else None
+
+    def write_file(self, path: str, content: bytes | None) -> None:
+        file = self.machine.find_path(path)
+        if content is None:
+            file.unlink(missing_ok=True)
+        else:
+            file.write_bytes(content)
 
     async def reboot(self) -> None:
         await asyncio.to_thread(self.machine.restart_machine)

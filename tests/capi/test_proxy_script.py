@@ -7,6 +7,7 @@ from tests.winsim.consoles import booted, console
 
 from transom.capi.bootstrap import windows_proxy
 from transom.capi.worker.file_content import read_script
+from transom.proxy.objects import WindowsSettings
 from transom.proxy.settings import Egress
 from transom.windows import ledger
 from transom.windows.host.host_state import ServiceState
@@ -113,3 +114,11 @@ async def test_a_service_that_was_stopped_stays_stopped() -> None:
     await before_join(host)
     assert host.services.get("kubelet").state is ServiceState.STOPPED
     assert log(host) == ["imported", "restarted containerd"]
+
+
+def test_the_file_claims_no_profile_that_the_script_does_not_write() -> None:
+    """The ledger of the file would say of a block that it is on the machine."""
+    asked = msgspec.structs.replace(EGRESS, windows=WindowsSettings(power_shell=True))
+    assert windows_proxy.render_proxy_reg(asked, "prod") == windows_proxy.render_proxy_reg(
+        msgspec.structs.replace(EGRESS, windows=WindowsSettings()), "prod"
+    )

@@ -102,8 +102,12 @@ def test_a_diff_shows_what_a_value_was_and_will_be(monkeypatch: pytest.MonkeyPat
     new = Step("machine-environment", "machine: NO_PROXY", "add", "set by the egress settings", None, LIST)
     bypass = "http=p.x:1;https=p.x:1 bypass=*.a;10.0.*"
     win_http = Step("windows", "WinHTTP proxy", "replace", "spec.windows.winHTTP", bypass, f"{bypass};*.b")
+    expressions = r"http://p.x:1 bypass=^a$"
+    profile = Step(
+        "windows", "PowerShell proxy", "replace", "spec.windows.powerShell", expressions, rf"{expressions};^b\.[/:]$"
+    )
     file = Step("file", r"C:\k\kubelet.exe", "replace", "the payload changed", "7 bytes, 0a1b2c3d4e5f", "8 bytes, f5e4d3c2b1a0")
-    changes = (*CHANGES[:2], other, new, win_http, file)
+    changes = (*CHANGES[:2], other, new, win_http, profile, file)
     out = printed(Report((host(1, changes=changes),)), 160, monkeypatch, capsys, planned=True)
     told = [line.strip() for line in out.splitlines()]
     assert told[1:] == [
@@ -118,6 +122,8 @@ def test_a_diff_shows_what_a_value_was_and_will_be(monkeypatch: pytest.MonkeyPat
         f"+ {LIST}",
         "os   replace WinHTTP proxy            spec.windows.winHTTP",
         "+ *.b",
+        "os   replace PowerShell proxy         spec.windows.powerShell",
+        r"+ ^b\.[/:]$",
         r"file replace C:\k\kubelet.exe         the payload changed",
         "- 7 bytes, 0a1b2c3d4e5f",
         "+ 8 bytes, f5e4d3c2b1a0",

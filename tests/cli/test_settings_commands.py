@@ -193,7 +193,7 @@ def test_render_injects_bundles(tmp_path: Path) -> None:
 def test_render_writes_files(tmp_path: Path) -> None:
     spec = {"httpProxy": "http://p.x:1", "credentialsSecret": {"name": "creds"}, "trustedCA": {"name": "ca"}}
     objects = [
-        bundles.egress_proxy(spec | {"networks": NETWORKS}),
+        bundles.egress_proxy(spec | {"networks": NETWORKS, "windows": {"powerShell": True}}),
         bundles.secret("creds", stringData={"username": "user", "password": bundles.PASSWORD}),
         bundles.config_map("ca", {"ca-bundle.crt": bundles.certificate("Root")}),
         injected("alone", "bundle-only"),
@@ -205,7 +205,10 @@ def test_render_writes_files(tmp_path: Path) -> None:
     ran = run("render", "-f", bundles.write(tmp_path / "in", *objects), "--output-dir", str(out))
     assert ran.code == 0, ran.err
     files = {str(path.relative_to(out)): path for path in out.rglob("*") if path.is_file()}
-    assert set(files) == {"objects/app/configmap-alone.yaml", "hosts/win-1/desired.reg", ".transom-written"}
+    of_host = {"hosts/win-1/desired.reg", "hosts/win-1/profile.ps1"}
+    assert set(files) == {"objects/app/configmap-alone.yaml", *of_host, ".transom-written"}
+    profile = files["hosts/win-1/profile.ps1"].read_text()
+    assert ("'http://p.x:1'" in profile, "hunter2" in profile) == (True, False)
     assert {path.stat().st_mode & 0o777 for path in files.values()} == {0o600}
     value = parse_export(files["hosts/win-1/desired.reg"].read_bytes()).find_value(
         r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Services\kubelet", "Environment"

@@ -21,7 +21,13 @@ BASE = {
     "trustedCA": {"name": "corp-ca"},
     "readinessEndpoints": ["https://registry.example/v2/"],
     "readinessPolicy": "Gate",
-    "windows": {"environmentScope": "Services", "services": ["containerd", "kubelet"], "restart": "Rolling", "winHTTP": False},
+    "windows": {
+        "environmentScope": "Services",
+        "services": ["containerd", "kubelet"],
+        "restart": "Rolling",
+        "winHTTP": False,
+        "powerShell": False,
+    },
     "consumers": ["Nodes", "Apps", "Pods"],
     "pods": {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}},
     "networks": {

@@ -64,3 +64,23 @@ def test_the_first_boot_of_machines(
 def test_winhttp(tmp_path: Path, win_http: bool, http_proxy: str, https_proxy: str, fields: list[str]) -> None:
     spec = given(httpProxy=http_proxy, httpsProxy=https_proxy) | {"windows": {"winHTTP": win_http}}
     assert [warning.field for warning in warnings(tmp_path, egress_proxy(spec))] == fields
+
+
+@pytest.mark.parametrize(
+    ("power_shell", "spec", "field", "word"),
+    [
+        (True, {"httpProxy": PLAIN, "httpsProxy": PLAIN}, "", ""),
+        (True, {"httpProxy": PLAIN, "httpsProxy": TLS}, "spec.httpsProxy", "TLS"),
+        (True, {"httpProxy": "http://other.example:3128", "httpsProxy": PLAIN}, "spec.httpProxy", "another proxy"),
+        (True, {"httpsProxy": SECRET}, "spec.httpsProxy", "password"),
+        (True, {"httpsProxy": PLAIN, "noProxy": "a.example,64:ff9b::/96"}, "spec.noProxy", "64:ff9b::/96"),
+        (False, {"httpsProxy": SECRET, "noProxy": "64:ff9b::/96"}, "", ""),
+    ],
+)
+def test_windows_powershell(tmp_path: Path, power_shell: bool, spec: dict[str, str], field: str, word: str) -> None:
+    found = examine(load([write(tmp_path, egress_proxy(spec | {"windows": {"powerShell": power_shell}}))]), NOW)
+    result = [finding for finding in found.findings if "Windows PowerShell" in finding.message]
+    assert [(item.severity, item.field, word in item.message) for item in result] == (
+        [("warning", field, True)] if field else []
+    )
+    assert "hunter2" not in repr(found.findings)

@@ -14,7 +14,7 @@ from transom.cli.terminal import Terminal
 from transom.common.counting import format_count, format_first
 from transom.proxy.secret import REDACTED
 from transom.windows.host.host_state import Step
-from transom.windows.parts import winhttp
+from transom.windows.parts import powershell_block, winhttp
 
 STYLES: Final[dict[Result, str]] = {"unchanged": "green", "changed": "yellow", "skipped": "magenta", "failed": "red"}
 """In the order of a report: what a person has to look at comes last."""
@@ -149,7 +149,7 @@ def _get_separator(target: str) -> str:
     """Return the separator of a value that is a list; empty if it is not one."""
     if target.upper().endswith("NO_PROXY"):
         return ","
-    return "[; ]" if target == winhttp.TARGET else ""
+    return "[; ]" if target in (winhttp.TARGET, powershell_block.TARGET) else ""
 
 
 def _format_totals(report: Report, *, planned: bool) -> str:

@@ -115,6 +115,10 @@ class WrongEnvironmentType(HostError):
     """A service's value `Environment` is not of the type that Windows reads: it was left, and the rest of the host is done."""
 
 
+class ProfileNotWritten(HostError):
+    """The profile of Windows PowerShell could not be read or written: it was left, and the rest of the host is done."""
+
+
 class NotExpressible(HostError):
     """A name that cannot be written into a script without being read as something else."""
 

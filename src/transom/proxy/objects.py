@@ -130,6 +130,13 @@ class WindowsSettings(Base, frozen=True):
             description="Whether Transom also sets WinHTTP's proxy: for Windows Update, Defender and revocation lists."
         ),
     ] = msgspec.field(default=False, name="winHTTP")
+    power_shell: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Whether Transom also sets the proxy of Windows PowerShell 5.1, without credentials: in the profile of"
+            " all users."
+        ),
+    ] = False
 
 
 class LinuxSettings(Base, frozen=True):

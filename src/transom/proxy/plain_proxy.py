@@ -1,4 +1,4 @@
-"""The proxy for programs without TLS and without credentials for a proxy: WinHTTP, and the first boot of a machine."""
+"""The proxy for programs without TLS or credentials for a proxy: WinHTTP, Windows PowerShell, the first boot of a machine."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -12,6 +12,8 @@ from transom.proxy.secret import Secret
 
 NO_CREDENTIALS: Final = "requires a password, which user data must not contain"
 NO_TLS: Final = "is connected to by TLS, which Windows does not support before the first login"
+NOT_ASCII: Final = "has a name that is not ASCII"
+OTHER_PROXY: Final = "is another proxy than httpsProxy"
 
 
 class PlainProxy(msgspec.Struct, frozen=True):
@@ -47,6 +49,39 @@ def select_plain_proxy(http_proxy: Secret | None, https_proxy: Secret | None) ->
     return PlainProxy(problems=tuple(problems))
 
 
+class WebProxy(msgspec.Struct, frozen=True):
+    """The proxy of a program that has one for all URLs: host and port, without credentials; empty for none.
+
+    `schemes` are those of the URLs that go to it. `problems` are the proxies of which it uses not all: the field and why.
+    """
+
+    address: str = ""
+    schemes: tuple[str, ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
+
+
+def select_web_proxy(http_proxy: Secret | None, https_proxy: Secret | None) -> WebProxy:
+    """Return the proxy of `httpsProxy`, which then serves http URLs too if `httpProxy` is set, else that of `httpProxy`.
+
+    .NET Framework connects to a proxy with plain HTTP (microsoft/referencesource ec9fa9ae, ServicePointManager.cs,
+    FindServicePointHelper: net_proxyschemenotsupported): a proxy with an `https` URL is left out.
+    """
+    problems: list[tuple[str, str]] = []
+    addresses: dict[str, str] = {}
+    for scheme, proxy in (("https", https_proxy), ("http", http_proxy)):
+        if not proxy:
+            continue
+        fault = find_plain_proxy_fault(proxy)
+        if fault is not None:
+            problems.append((f"{scheme}Proxy", fault))
+        address = format_plain_address(proxy)
+        if fault in (None, NO_CREDENTIALS) and address.isascii():
+            addresses[scheme] = address
+    if len(set(addresses.values())) > 1:
+        problems.append(("httpProxy", OTHER_PROXY))
+    return WebProxy(next(iter(addresses.values()), ""), tuple(addresses), tuple(problems))
+
+
 def find_plain_proxy_fault(proxy: Secret) -> str | None:
     """Return why a program that has no credentials and no TLS for a proxy cannot use one; None if it can."""
     read = url.parse(proxy.reveal())
@@ -54,7 +89,7 @@ def find_plain_proxy_fault(proxy: Secret) -> str | None:
         return NO_TLS
     if read.username is not None:
         return NO_CREDENTIALS
-    return None if read.host.isascii() else "has a name that is not ASCII"
+    return None if read.host.isascii() else NOT_ASCII
 
 
 def format_plain_address(proxy: Secret) -> str:

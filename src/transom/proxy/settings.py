@@ -355,7 +355,7 @@ def _iter_harm_findings(layered: LayeredSettings, egress: Egress, *, has_pods: b
 
 
 def _check_plain_proxies(layered: LayeredSettings, egress: Egress, objects: SettingsObjects) -> Iterator[Finding]:
-    """Warn of clients without TLS or credentials for the proxies: the first boot of machines, and WinHTTP."""
+    """Warn of clients without TLS or credentials for the proxies: the first boot of machines, WinHTTP, Windows PowerShell."""
     from transom.common.installers import OPENSSH_URL
     from transom.proxy.plain_proxy import NO_TLS, find_plain_proxy_fault, iter_unreachable, select_plain_proxy
 
@@ -376,6 +376,30 @@ def _check_plain_proxies(layered: LayeredSettings, egress: Egress, objects: Sett
         # `httpProxy` is always an http URL
         message = "WinHTTP does not support a proxy by TLS: it gets no proxy for https URLs, whatever spec.windows.winHTTP is"
         yield place.build_warning(("spec", "httpsProxy"), message)
+    if egress.windows.power_shell:
+        yield from _check_power_shell(place, egress)
+
+
+def _check_power_shell(place: Place, egress: Egress) -> Iterator[Finding]:
+    """Warn of what the profile of Windows PowerShell cannot have of the settings."""
+    from transom.proxy.clients.bypass_expressions import build_bypass_expressions
+    from transom.proxy.plain_proxy import NO_CREDENTIALS, NO_TLS, NOT_ASCII, OTHER_PROXY, select_web_proxy
+
+    messages = {
+        NO_CREDENTIALS: "requires a password, and every local user can read the profile: Windows PowerShell gets the proxy"
+        " without it. The proxy answers 407 unless it lets the nodes in without one, or the script gives `-ProxyCredential`",
+        NO_TLS: "is connected to by TLS, which .NET Framework does not support: Windows PowerShell does not get this proxy",
+        NOT_ASCII: "has a name that is not ASCII: Windows PowerShell does not get this proxy",
+        OTHER_PROXY: "is another proxy than spec.httpsProxy: Windows PowerShell has one proxy for all URLs, and uses that of"
+        " spec.httpsProxy for http URLs too",
+    }
+    for field, problem in select_web_proxy(egress.http_proxy, egress.https_proxy).problems:
+        yield place.build_warning(("spec", field), f"{messages[problem]} (spec.windows.powerShell)")
+    for loss in build_bypass_expressions(egress.no_proxy).lost:
+        message = (
+            f"Windows PowerShell does not exempt `{loss.item}` of the merged list: {loss.reason} (spec.windows.powerShell)"
+        )
+        yield place.build_warning(("spec", "noProxy"), message)
 
 
 def _check_half_set(layer: Layer) -> Iterator[Finding]:

@@ -220,6 +220,13 @@ ERRORS: Final[tuple[Reason, ...]] = (
         "Allow `ping.exe` for administrators in the policy (AppLocker, WDAC)",
     ),
     define_error(
+        "ProfileNotWritten",
+        "after",
+        "`spec.windows.powerShell`: the profile of Windows PowerShell is read-only, open, signed, or not a script. Transom left"
+        " it unchanged and made all other changes.",
+        "Correct the file that the message names, or set `spec.windows.powerShell` to `false`",
+    ),
+    define_error(
         "PutBack",
         "after",
         "A version of the payload does not run. Transom restored the previous version, which runs.",

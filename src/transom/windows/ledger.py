@@ -9,6 +9,7 @@
 | `Environment\\Services\\<service>` | variable, and the default value | JSON of `ServiceVariable`; of the value before |
 | `Certificates\\<store>` | SHA-1 | JSON of `TrustedCertificate` |
 | (itself) | `WinHTTP` | JSON of `OwnValue` |
+| (itself) | `PowerShell` | JSON of `OwnBlock` |
 | `Keys` | full path of a key that Transom made | REG_SZ, empty |
 | `Restarts` | service that owes a restart | REG_SZ `running` or `check` |
 | `DeferredRestart` | service whose restart was put off | JSON of `DeferredRestart` |
@@ -32,11 +33,12 @@ import msgspec
 from transom.common.escaping import escape
 from transom.windows.host.entries import LedgerError
 from transom.windows.host.queries import LEDGER, RESTARTS
-from transom.windows.parts import downtime, environment, installed, keys, trust, winhttp
+from transom.windows.parts import downtime, environment, installed, keys, powershell, trust, winhttp
 from transom.windows.parts.downtime import Downtime
 from transom.windows.parts.environment import Environments
 from transom.windows.parts.installed import InstalledPayload
 from transom.windows.parts.part import Part, Setting
+from transom.windows.parts.powershell import OwnBlock
 from transom.windows.parts.registry_value import OwnValue
 from transom.windows.parts.trust import Stores
 from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, Edit, SetValue
@@ -44,15 +46,22 @@ from transom.windows.registry.names import is_same, is_within
 from transom.windows.registry.registry import Key, NamedValue, Registry
 from transom.windows.registry.values import ValueType, build_binary, build_dword, build_sz
 
-SETTINGS: Final[Mapping[str, Setting[Any]]] = {"environment": environment, "winhttp": winhttp, "trust": trust}
+SETTINGS: Final[Mapping[str, Setting[Any]]] = {
+    "environment": environment,
+    "winhttp": winhttp,
+    "powershell": powershell,
+    "trust": trust,
+}
 """The parts of a host that the egress settings configure, by the field of `Ledger` that is their entry."""
 PARTS: Final[Mapping[str, Part[Any]]] = {**SETTINGS, "keys": keys, "downtime": downtime}
 """All parts, in the order in which they are asked for, planned and recorded: the later ones heed what the earlier ones found.
 
 What a payload brings comes before them in a plan (`installation`), since they plan for the host as it leaves it.
 """
-VERSION = 3
+VERSION = 4
 """Of the schema: a part whose entry is new, or has another shape, raises it (`tests/windows/ledger/test_schema.py`)."""
+_WITHOUT_POWERSHELL: Final = 3
+"""The version of a ledger without the entry `PowerShell`: an earlier Transom can read it too."""
 MANAGER: Final = "Manager"
 """The value of the ledger."""
 FILES: Final = "files"
@@ -69,6 +78,7 @@ class Ledger(msgspec.Struct, frozen=True):
     manager: str = ""
     environment: Environments = Environments()
     winhttp: OwnValue | None = None
+    powershell: OwnBlock | None = None
     trust: Stores = {}
     keys: tuple[str, ...] = ()
     downtime: Downtime = Downtime()
@@ -181,7 +191,7 @@ def _build_registry(ledger: Ledger) -> Registry:
 
 
 def _iter_values(ledger: Ledger) -> Iterator[SetValue]:
-    yield SetValue(LEDGER, "Version", build_dword(VERSION))
+    yield SetValue(LEDGER, "Version", build_dword(VERSION if ledger.powershell else _WITHOUT_POWERSHELL))
     yield SetValue(LEDGER, CLOSED, build_dword(1))
     yield SetValue(LEDGER, "Salt", build_binary(ledger.salt))
     yield SetValue(LEDGER, "StateHash", build_sz(ledger.state_hash))

@@ -9,7 +9,15 @@ from tests.support.operator.bundles import ROOT_1, SHA1_1
 
 from transom.controllers.instance_state import status
 from transom.controllers.runtime.conditions import Condition
-from transom.hosts.errors import HostError, ImportFailed, KeyUnusable, RestartsFailed, Unreachable, Unreadable
+from transom.hosts.errors import (
+    HostError,
+    ImportFailed,
+    KeyUnusable,
+    ProfileNotWritten,
+    RestartsFailed,
+    Unreachable,
+    Unreadable,
+)
 from transom.hosts.passes.base_pass import PassResult
 from transom.proxy.objects import Restart, WindowsSettings
 from transom.proxy.secret import Secret
@@ -43,6 +51,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
         (BOTH, (SERVICE, CERTIFICATE), None, "True/Applied", "True/Applied"),
         (BOTH, (SERVICE,), ImportFailed("no"), "False/ImportFailed", "True/Applied"),
         (BOTH, (CERTIFICATE,), ImportFailed("no"), "True/Applied", "False/ImportFailed"),
+        (BOTH, (SERVICE, CERTIFICATE), ProfileNotWritten("no"), "False/ProfileNotWritten", "True/Applied"),
         (
             BOTH,
             (Step("service", "kubelet", "restart", "x"),),

@@ -50,6 +50,7 @@ from transom.windows.host.queries import SERVICES as SERVICE_KEYS
 from transom.windows.nodes.fetch import FetchAttempt
 from transom.windows.nodes.windows_instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.parts.files import FilePlace
+from transom.windows.parts.powershell import PROFILE
 from transom.windows.payload.worker import Artifact, Facts, Waiting
 from transom.windows.registry.edits import SetValue
 from transom.windows.registry.values import build_sz
@@ -681,6 +682,16 @@ class TestFaults:
             assert not {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} & set(simulated.environments(name)[0])
         held = ledger.read(simulated.host.registry)
         assert not held.environment.services and not held.trust
+
+    async def test_windows_powershell_gets_the_proxy_and_loses_it(self, simulated: Simulated, tmp_path: Path) -> None:
+        operator, files = Operator(simulated, tmp_path), simulated.host.files
+        proxy = Secret("http://other.x:3128")
+        operator.egress = Egress(proxy, proxy, ".svc", windows=WindowsSettings(power_shell=True))
+        await operator.reached()
+        assert b"'http://other.x:3128'" in files.read(PROFILE)
+        operator.egress = Egress(proxy, proxy, ".svc")
+        result = await operator.reached()
+        assert result.restarted == () and files.find(PROFILE) is None
 
     async def test_a_proxy_that_changes_restarts_with_it_and_sends_nothing(self, simulated: Simulated, tmp_path: Path) -> None:
         operator = Operator(simulated, tmp_path)

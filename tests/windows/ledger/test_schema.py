@@ -20,6 +20,7 @@ from transom.windows.parts.downtime import DeferredRestart, Downtime
 from transom.windows.parts.environment import Environments
 from transom.windows.parts.environment_items import LedgerItem, MachineVariable, ServiceEnvironment, ServiceVariable
 from transom.windows.parts.installed import InstalledPayload, Output, OwnFile, OwnService, PreparedWindows, TakenOverService
+from transom.windows.parts.powershell import OwnBlock
 from transom.windows.parts.registry_value import OwnValue
 from transom.windows.parts.trust import TrustedCertificate
 from transom.windows.registry.edits import SetValue
@@ -38,6 +39,7 @@ FULL = Ledger(
         },
     ),
     winhttp=OwnValue("00", "01", FormerValue("WinHttpSettings", 3, "00")),
+    powershell=OwnBlock("set", "former", "was", created=True, joined=True),
     trust={"ROOT": {"00": TrustedCertificate(added=True, subject="CN=a", policy=True, was=FormerValue("Blob", 3, "00"))}},
     keys=(r"HKEY_LOCAL_MACHINE\SOFTWARE\a",),
     downtime=Downtime({"kubelet": "running", "other": "check"}, {"kubelet": DeferredRestart(1)}, ("kubelet",)),

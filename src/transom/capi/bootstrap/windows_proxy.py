@@ -11,6 +11,8 @@ import hashlib
 from collections.abc import Iterable
 from types import MappingProxyType
 
+import msgspec
+
 from transom.capi.bootstrap.kubeadm import ContentSource, Entries, File, SecretKey, encode_file
 from transom.capi.worker.file_content import read_script
 from transom.proxy.secret import Secret
@@ -50,7 +52,9 @@ def render_proxy_reg(egress: Egress, cluster_id: str) -> bytes:
     file.
     """
     salt = hashlib.sha256(f"transom windows-proxy {cluster_id}".encode()).digest()[:16]
-    return reg.render(plan(build_desired_settings(egress), _build_image_state(egress), salt).edits)
+    # its script imports registry values alone
+    desired = msgspec.structs.replace(build_desired_settings(egress), profile="")
+    return reg.render(plan(desired, _build_image_state(egress), salt).edits)
 
 
 def build_secret_value(egress: Egress, cluster_id: str) -> Secret:

@@ -236,11 +236,12 @@ def _write(
         egress = settings.for_instance(host)
         if egress is not None:
             # values alone: a key without any would make a service that does not exist
-            values = (
-                (key.path, named) for key in build_desired_settings(egress).registry for named in (key.values or {}).values()
-            )
+            desired = build_desired_settings(egress)
+            values = ((key.path, named) for key in desired.registry for named in (key.values or {}).values())
             edits = (SetValue(path, named.name, named.value) for path, named in values)
             files[f"hosts/{host.name}/desired.reg"] = render_reg(edits)
+            if desired.profile:
+                files[f"hosts/{host.name}/profile.ps1"] = desired.profile.encode("ascii")
     if files:
         write_files("--output-dir", directory, files, force=force, private=True)
     return len(files)

@@ -21,6 +21,7 @@ from transom.hosts.errors import (
     HostKeyMissing,
     HostKeyUnusable,
     KeyUnusable,
+    ProfileNotWritten,
     ServiceDisabled,
     Unreachable,
     WrongEnvironmentType,
@@ -271,7 +272,7 @@ def _build_reachable_condition(result: PassResult) -> Condition:
 
 def _list_remaining_steps(result: PassResult) -> tuple[Step, ...] | None:
     """Return the steps that a failed pass did not complete; None if that is unknown."""
-    if result.error is None or isinstance(result.error, WrongEnvironmentType):
+    if result.error is None or isinstance(result.error, WrongEnvironmentType | ProfileNotWritten):
         return ()
     return result.plan.steps if result.plan is not None else None
 
@@ -280,7 +281,7 @@ def _build_proxy_condition(
     egress: Egress, left: tuple[Step, ...] | None, error: HostError | None, pending: bool, *, hides: bool
 ) -> Condition:
     hidden = _HIDDEN if hides else ""
-    if isinstance(error, WrongEnvironmentType | ServiceDisabled):
+    if isinstance(error, WrongEnvironmentType | ServiceDisabled | ProfileNotWritten):
         return Condition("False", to_reason(error), str(error))
     if error is not None and (left is None or any(step.kind in _PROXY_KINDS or step.action == "restart" for step in left)):
         return Condition("False", to_reason(error), str(error))

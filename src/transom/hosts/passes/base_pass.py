@@ -20,6 +20,7 @@ from transom.hosts.errors import (
     ManagedByOther,
     Overtaken,
     PassTimedOut,
+    ProfileNotWritten,
     ServiceDisabled,
     Stage,
     Stopped,
@@ -157,14 +158,17 @@ class Pass(ABC, Generic[_R]):
 
 
 def _find_fault(result: PassResult) -> HostError | None:
-    """Return the error of what the plan left: variables of a wrong type, and disabled services that owe a restart."""
+    """Return the error of what the plan left: variables of a wrong type, disabled services that owe a restart, a profile."""
     plan = result.plan
     if plan is None or result.waiting:
         return None
-    disabled = (describe_disabled(plan.disabled),) if plan.disabled else ()
+    others: tuple[str, ...] = (describe_disabled(plan.disabled),) if plan.disabled else ()
+    others += (plan.profile_fault,) if plan.profile_fault else ()
     if plan.faults:
-        return WrongEnvironmentType("; ".join((*plan.faults, *disabled)))
-    return ServiceDisabled(*disabled) if disabled else None
+        return WrongEnvironmentType("; ".join((*plan.faults, *others)))
+    if plan.disabled:
+        return ServiceDisabled("; ".join(others))
+    return ProfileNotWritten(plan.profile_fault) if plan.profile_fault else None
 
 
 @asynccontextmanager

@@ -298,7 +298,11 @@ def _merge_plans(first: Plan | None, second: Plan) -> Plan:
     if first is None or not first:
         return second
     return msgspec.structs.replace(
-        second if second else first, steps=(*first.steps, *second.steps), faults=second.faults, disabled=second.disabled
+        second if second else first,
+        steps=(*first.steps, *second.steps),
+        faults=second.faults,
+        disabled=second.disabled,
+        profile_fault=second.profile_fault,
     )
 
 

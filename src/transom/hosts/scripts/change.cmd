@@ -174,6 +174,7 @@ goto fence
 @VERIFY@
 @PREPARE@
 @IMPORT@
+@WRITE@
 @JOB@
 exit /b 0
 
@@ -184,6 +185,8 @@ exit /b 0
 @VERIFYING@
 
 @PREPARING@
+
+@WRITING@
 
 rem Read before an earlier pass had ended on the host: what it did is not to be done once more.
 :overtaken

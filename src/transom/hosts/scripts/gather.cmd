@@ -102,6 +102,8 @@ exit /b 0
 
 @BOOTING@
 
+@READING@
+
 :everywhere
 echo reading 1>&2
 "%REG%" query "%~2" /s /v "%~3" /reg:64 >%1.txt 2>%1.err

@@ -15,10 +15,10 @@ import msgspec
 
 from transom.hosts.errors import NotExpressible
 from transom.hosts.owner import Owner
-from transom.hosts.scripts.install_script import build_job_blocks, build_work_blocks, iter_reversal_steps
+from transom.hosts.scripts.install_script import PATH, build_job_blocks, build_work_blocks, iter_reversal_steps
 from transom.hosts.scripts.template import BASE, FORMER, Script, fill_template, read_template, render
 from transom.windows.host.host_state import ObservedState
-from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Queries
+from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, FILE_LIMIT, LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.ledger import has_closing_edit
 from transom.windows.nodes.fetch import MARK
 from transom.windows.parts.installation import list_restarted
@@ -40,6 +40,7 @@ Defender holds a suspicious file for 10 s by default, and for up to 60 s by poli
 timeout period")."""
 PROMPT = r"C:\Windows\System32\cmd.exe"
 """What is run in the place of a script where a line is handed over on standard input."""
+_UNLESS_UNWRITTEN = r'if not exist "%HERE%\unwritten.txt" '
 _COMMAND = re.compile(r"cmd\.exe /d /c [A-Za-z0-9\\:._-]+")
 Base = Literal["made", "found", "closed"]
 """Whether the base directory was made by this pass, was found there, or is known to be closed to others."""
@@ -125,6 +126,7 @@ def build_gather_script(questions: Queries, owner: Owner, base: Base = "closed")
             "SERVICES": SERVICES,
             "SECURE": render_secure_block(base),
             "BOOTING": _render_boot_mark(),
+            "READING": fill_template("file.cmd", {"LIMIT": str(FILE_LIMIT)}) if questions.files else "",
             "QUESTIONS": "\n".join(_iter_calls(questions)),
         },
     )
@@ -152,10 +154,18 @@ def _iter_calls(questions: Queries) -> Iterator[str]:
             yield f'call :query store-{number} "{_check_key(path)}"'
     for number, path in enumerate(questions.keys):
         yield f'call :export key-{number} "{_check_key(path)}"'
+    for number, path in enumerate(questions.files):
+        yield f"call :file file-{number} {_quote_path(path)}"
     for number, name in enumerate(questions.services):
         if not _SERVICE.fullmatch(name):
             raise NotExpressible(f"the service name {name!r} is not made of letters, digits, '.', '_' and '-' alone")
         yield f'call :service service-{number} "{name}"'
+
+
+def _quote_path(path: str) -> str:
+    if not PATH.fullmatch(path):
+        raise NotExpressible(f"the path {path!r} cannot be named in a script")
+    return f'"{path}"'
 
 
 def _check_key(path: str) -> str:
@@ -177,7 +187,7 @@ def build_change_script(
     if restarts:
         handing_over = read_template("hand-over.cmd")
     elif plan.forget:
-        handing_over = f'"%REG%" delete "{LEDGER}" /f /reg:64 >nul 2>nul'
+        handing_over = f'{_UNLESS_UNWRITTEN if plan.writes else ""}"%REG%" delete "{LEDGER}" /f /reg:64 >nul 2>nul'
     else:
         handing_over = ""
     content = render(
@@ -195,6 +205,8 @@ def build_change_script(
             "WAIT": str(patience.compute_total_seconds(plan)),
             "SCAN": str(SCAN_SECONDS),
             "IMPORT": read_template("import.cmd") if plan.edits else "",
+            "WRITE": "\n".join(_iter_writes(plan)),
+            "WRITING": fill_template("writing.cmd", {"LEDGER": LEDGER}) if plan.writes else "",
             "JOB": handing_over,
             "WITHDRAW": "call :withdraw" if restarts else "",
             "FETCHING": _render_fetching(fetches),
@@ -204,6 +216,19 @@ def build_change_script(
         },
     )
     return Script("change.cmd", content)
+
+
+def _iter_writes(plan: Plan) -> Iterator[str]:
+    for number, write in enumerate(plan.writes):
+        size = "new" if write.present_size is None else str(write.present_size)
+        yield f"call :write {number} {_quote_path(write.path)} {size} {write.ledger_line or '-'}"
+
+
+def iter_written_files(plan: Plan) -> Iterator[Script]:
+    """Yield the contents of the files that the script writes."""
+    for number, write in enumerate(plan.writes):
+        if write.content is not None:
+            yield Script(f"write-{number}.txt", write.content)
 
 
 def _read_state_hash(actual: ObservedState) -> str:
@@ -275,6 +300,7 @@ def _forget(plan: Plan) -> str:
     if not plan.forget:
         return ""
     guard = "if not defined STUCK " if plan.install else ""
+    guard += _UNLESS_UNWRITTEN if plan.writes else ""
     return f'{guard}if not defined UNWELL "%REG%" delete "{LEDGER}" /f /reg:64 >nul 2>nul'
 
 

@@ -25,6 +25,7 @@ class ResultWord(StrEnum):
     UNCLOSED = "unclosed"
     NOT_IMPORTED = "notimported"
     NO_JOB = "nojob"
+    UNWRITTEN = "unwritten"
     ENDED = "ended"
     # services: state, error of the last request, exit code, and name; or the name alone
     STUCK = "stuck"

@@ -14,6 +14,7 @@ from transom.hosts.errors import (
     ImportFailed,
     Overtaken,
     PingBlocked,
+    ProfileNotWritten,
     RestartsFailed,
     ScriptFailed,
     Superseded,
@@ -93,6 +94,7 @@ async def apply_plan(
     if host_scripts.needs_job(plan):
         files.append(host_scripts.build_task_file(name))
     files += (*host_scripts.iter_closing_files(plan, actual.registry), *install_script.iter_files(plan))
+    files += host_scripts.iter_written_files(plan)
     files += _build_fetch_files(fetches)
     await directory.put(name, files)
     try:
@@ -231,5 +233,10 @@ class _Result:
         if host_scripts.needs_job(plan) and not self.has_word(ResultWord.ENDED):
             return RestartsFailed(
                 "the restarts have not ended; they continue automatically, and the next pass checks them again"
+            )
+        if unwritten := self.list_values(ResultWord.UNWRITTEN):
+            return ProfileNotWritten(
+                f"{', '.join(unwritten)} could not be written: it is read-only, a program has it open, or it changed after it "
+                "was read. The rest of the host is done, and the next pass tries again"
             )
         return None

@@ -1,7 +1,7 @@
 """What a gather script wrote, as an ObservedState."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 import msgspec
@@ -104,6 +104,7 @@ class GatheredFacts(msgspec.Struct, frozen=True):
             registries.append(_parse_store(self.get_output(f"store-{number}", path), path))
         for number, path in enumerate(questions.keys):
             registries.append(self.export(f"key-{number}", path) or Registry())
+        contents = {path: data for number, path in enumerate(questions.files) for data in self._read_file(number, path)}
         services = []
         for number, name in enumerate(questions.services):
             state = _parse_service_state(self, f"service-{number}", name)
@@ -129,7 +130,19 @@ class GatheredFacts(msgspec.Struct, frozen=True):
             computer_name=name,
             os_version=version[0].decode() if version else "",
             own_address=own_address,
+            contents=contents,
         )
+
+    def _read_file(self, number: int, path: str) -> Iterator[bytes | None]:
+        """Yield the bytes of a file that exists; None if the host could not copy it. Raises ScriptFailed."""
+        name = f"file-{number}"
+        data = self.parts.get(f"{name}.txt")
+        if data is not None:
+            yield data
+        elif name not in self.missing:
+            raise ScriptFailed(f"the host gave no answer about {path}")
+        elif self.parts.get(f"{name}.err"):
+            yield None
 
     def get_result(self) -> bytes:
         """Return the result of a change script that gathered afterwards. Raises Unreadable."""
@@ -186,6 +199,7 @@ def merge_states(first: ObservedState, second: ObservedState) -> ObservedState:
         ssh_server=second.ssh_server or first.ssh_server,
         reached=second.reached or first.reached,
         own_address=second.own_address or first.own_address,
+        contents=first.contents | second.contents,
     )
 
 

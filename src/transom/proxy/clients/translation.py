@@ -54,7 +54,7 @@ def _translate_item(item: str, language: Language) -> tuple[list[str], str]:
     network = parse_network(item, Cidr())
     if network is not None:
         return _translate_network(item, network, language)
-    host, port = _split_port(item)
+    host, port = split_port(item)
     if port and language != "chromium":
         return [], f"{language} has no ports"
     suffix = f":{port}" if port else ""
@@ -75,7 +75,8 @@ def _translate_item(item: str, language: Language) -> tuple[list[str], str]:
     return [f"{name}{suffix}", f"*.{name}{suffix}"], ""
 
 
-def _split_port(item: str) -> tuple[str, str]:
+def split_port(item: str) -> tuple[str, str]:
+    """Split an item into host and port; the port is empty if the item has none."""
     host, colon, port = item.rpartition(":")
     if colon and port.isdecimal() and (host.endswith("]") or ":" not in host):
         return host, port

@@ -100,11 +100,13 @@ class DesiredState(HostState, frozen=True, kw_only=True):
     takes: tuple[str, ...] = ()
     payload: str | None = None
     preparation: Preparation | None = None
+    profile: str = ""
+    """Transom's block in the profile of Windows PowerShell, lines that end with a line feed; empty: none."""
 
     def compute_digest(self, salt: bytes) -> str:
         """Return a salted hash of registry and files, 32 hex digits; the ledger records it as the applied state."""
         files = "".join(map(" ".join, sorted(self.files.items())))
-        return digest(salt, "StateHash", reg.render_registry(self.registry).hex() + files)
+        return digest(salt, "StateHash", reg.render_registry(self.registry).hex() + files + self.profile)
 
 
 class ObservedState(HostState, frozen=True, kw_only=True):
@@ -132,6 +134,21 @@ class ObservedState(HostState, frozen=True, kw_only=True):
     reached: str = ""
     own_address: str = ""
     ssh_server: str = ""
+    contents: dict[str, bytes | None] = {}
+    """The files of `Queries.files` that exist, by path; None: the host could not copy it, or it is too large."""
+
+
+class FileWrite(msgspec.Struct, frozen=True):
+    """A file that is written in place, so that it keeps its access list: `content`, or None to delete it.
+
+    `present_size` is the size of the file that was read, in bytes; None: it did not exist. A file that has changed since is
+    left. `ledger_line` names the value of the ledger's own key that is deleted afterwards; empty: none.
+    """
+
+    path: str
+    content: bytes | None
+    present_size: int | None
+    ledger_line: str = ""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -142,7 +159,7 @@ class Step(msgspec.Struct, frozen=True):
     action: Action
     reason: str
     before: str | None = None
-    """A variable's value, or WinHTTP's proxies and bypass list, userinfo as `***`; size and keyed digest of a file; None: not
-    shown."""
+    """A variable's value, or proxies and bypass list of WinHTTP or Windows PowerShell, userinfo as `***`; size and keyed digest
+    of a file; None: not shown."""
     after: str | None = None
     """The same, after the change."""

@@ -17,6 +17,8 @@ in memory alone (Microsoft Learn, "Registry Hives"). It exists even if BootId do
 STORES = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\SystemCertificates"
 LEDGER = r"HKEY_LOCAL_MACHINE\SOFTWARE\Transom"
 RESTARTS = LEDGER + r"\Restarts"
+FILE_LIMIT = 2**20
+"""Bytes of a file of `Queries.files`; a larger one is not read."""
 _CERTIFICATES = r"\Certificates"
 
 
@@ -36,6 +38,8 @@ class Queries(msgspec.Struct, frozen=True):
     """Full paths of keys (`…\\ROOT\\Certificates`) whose subkeys are listed by name, their content not read."""
     keys: tuple[str, ...] = ()
     """Full paths of further keys that are exported with all below them; a missing one is not an error."""
+    files: tuple[str, ...] = ()
+    """Full paths of files whose bytes are read, without a process of their own; a missing one is not an error."""
     walk: bool = False
     """Whether stores that lie below one key are read by one process, which walks all that is below it (`walks`)."""
     dependants: bool = False
@@ -51,6 +55,7 @@ class Queries(msgspec.Struct, frozen=True):
             boot=any(item.boot for item in every),
             stores=remove_duplicates(path for item in every for path in item.stores),
             keys=remove_duplicates(path for item in every for path in item.keys),
+            files=remove_duplicates(path for item in every for path in item.files),
             dependants=any(item.dependants for item in every),
         )
 

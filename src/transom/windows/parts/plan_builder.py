@@ -3,7 +3,7 @@
 from typing import Literal
 
 from transom.windows.host.entries import digest
-from transom.windows.host.host_state import DesiredState, ObservedState, Step
+from transom.windows.host.host_state import DesiredState, FileWrite, ObservedState, Step
 from transom.windows.parts.adopted import AdoptedState
 from transom.windows.registry.edits import DeleteValue, Edit, SetValue
 from transom.windows.registry.registry import NamedValue
@@ -52,6 +52,9 @@ class PlanBuilder:
         self.warnings: list[str] = []
         self.faults: list[str] = []
         """What cannot be done, and is left."""
+        self.profile_fault = ""
+        """Why the profile of Windows PowerShell is left; empty: it is not."""
+        self.writes: list[FileWrite] = []
         self.disabled: tuple[str, ...] = ()
         """Services that run and owe a restart, and that Windows would not start again."""
         self._salt = salt

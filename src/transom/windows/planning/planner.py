@@ -4,6 +4,7 @@
 restarts of a plan the next plan is empty; a host that is as it should be gets no write.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
@@ -13,10 +14,10 @@ from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate
 from transom.windows import ledger
-from transom.windows.host.host_state import DesiredState, ObservedState, Preparation, ServiceState, Step
+from transom.windows.host.host_state import DesiredState, FileWrite, ObservedState, Preparation, ServiceState, Step
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.ledger import PARTS, SETTINGS, Ledger, Manager
-from transom.windows.parts import installation
+from transom.windows.parts import installation, powershell
 from transom.windows.parts.adopted import AdoptedState
 from transom.windows.parts.installation import Install, InstallDecision
 from transom.windows.parts.installed import INSTALLED, InstalledPayload, PreparedWindows
@@ -27,7 +28,7 @@ from transom.windows.registry.registry import Registry
 
 
 def build_desired_settings(egress: Egress) -> DesiredState:
-    """Build the registry values that the settings require, part by part, and nothing else."""
+    """Build what the settings require, part by part, and nothing else."""
     return _build_desired(egress.http_proxy, egress.https_proxy, egress.no_proxy, egress.trust, egress.windows)
 
 
@@ -41,11 +42,12 @@ def _build_desired(
     windows: WindowsSettings,
 ) -> DesiredState:
     egress = Egress(http_proxy, https_proxy, no_proxy, trust, windows)
-    return DesiredState(Registry().apply(edit for part in SETTINGS.values() for edit in part.iter_desired_edits(egress)))
+    registry = Registry().apply(edit for part in SETTINGS.values() for edit in part.iter_desired_edits(egress))
+    return DesiredState(registry, profile=powershell.build_desired_block(egress))
 
 
 class Plan(msgspec.Struct, frozen=True):
-    r"""The changes of a host, in order: one import of `edits`, then `stop`, then `install`, then `start`.
+    r"""The changes of a host, in order: one import of `edits`, `writes`, then `stop`, then `install`, then `start`.
 
     Every service of `stop` has a note in the ledger, which `edits` write: a REG_SZ of `…\Transom\Restarts`, named after the
     service. `running` means that the service ran, and must run at the end. `check` is for a dependant whose state is not
@@ -58,14 +60,17 @@ class Plan(msgspec.Struct, frozen=True):
 
     steps: tuple[Step, ...] = ()
     edits: tuple[Edit, ...] = ()
+    writes: tuple[FileWrite, ...] = ()
     stop: tuple[str, ...] = ()
     start: tuple[str, ...] = ()
     forget: bool = False
-    """Whether the ledger's key goes after the last note."""
+    """Whether the ledger's key goes after the last note, or the last write."""
     warnings: tuple[str, ...] = ()
     """For users: what the plan leaves unchanged although the settings require more."""
     faults: tuple[str, ...] = ()
     """What cannot be done before a person has corrected it; the plan is the rest."""
+    profile_fault: str = ""
+    """Why the profile of Windows PowerShell is left unchanged; empty: it is not."""
     disabled: tuple[str, ...] = ()
     """Services that owe a restart and are not stopped: they are disabled, and Windows would not start them again."""
     install: Install = Install()
@@ -79,7 +84,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     def __bool__(self) -> bool:
         """Return True if there is anything to do."""
-        return bool(self.edits or self.stop or self.start or self.forget or self.install or self.prepare)
+        return bool(self.edits or self.writes or self.stop or self.start or self.forget or self.install or self.prepare)
 
 
 def plan(
@@ -127,15 +132,23 @@ def plan(
         steps=tuple(draft.steps),
         # a line enters the ledger before what it speaks of is changed, and leaves it after
         edits=(*(e for e in lines.changed if not _is_removal(e)), *edits, *(e for e in lines.changed if _is_removal(e))),
+        writes=tuple(draft.writes),
         stop=draft.stop,
         start=draft.start,
-        forget=not lines.has_remaining(decision.after) and bool(draft.stop or draft.start or install) and not draft.disabled,
+        forget=_can_forget(draft, install, lines.has_remaining(decision.after, draft.writes)),
         warnings=tuple(draft.warnings),
         faults=tuple(draft.faults),
+        profile_fault=draft.profile_fault,
         disabled=draft.disabled,
         install=_add_reversal(install, draft, old, lines) if installation.list_restarted(draft.stop, draft.start) else install,
         reads=_build_queries(old, draft),
     )
+
+
+def _can_forget(draft: PlanBuilder, install: Install, has_remaining: bool) -> bool:
+    """Return True if the ledger is deleted after the restarts and the writes; without them the import deletes it."""
+    is_undone = any(write.ledger_line for write in draft.writes)
+    return not has_remaining and bool(draft.stop or draft.start or install or is_undone) and not draft.disabled
 
 
 def _build_queries(old: Ledger, draft: PlanBuilder) -> Queries:
@@ -174,10 +187,12 @@ class _LedgerEdits:
         edits = ledger.build_edits(self._before.apply(self.changed), msgspec.structs.replace(self._wanted, installed=installed))
         return tuple(edit for edit in edits if is_within(edit.path, INSTALLED))
 
-    def has_remaining(self, installed: InstalledPayload) -> bool:
-        """Return True if the ledger is still needed with `installed` and without owed restarts."""
+    def has_remaining(self, installed: InstalledPayload, writes: Sequence[FileWrite]) -> bool:
+        """Return True if the ledger is still needed with `installed`, after the writes and without owed restarts."""
         downtime = msgspec.structs.replace(self._wanted.downtime, restarts={})
-        return bool(msgspec.structs.replace(self._wanted, downtime=downtime, installed=installed))
+        is_undone = any(write.ledger_line == powershell.LINE for write in writes)
+        block = None if is_undone else self._wanted.powershell
+        return bool(msgspec.structs.replace(self._wanted, downtime=downtime, installed=installed, powershell=block))
 
 
 def _complete_install(draft: PlanBuilder, decision: InstallDecision, lines: _LedgerEdits) -> Install:
@@ -213,10 +228,14 @@ def predict(actual: ObservedState, planned: Plan) -> ObservedState:
     restarted = FoldedDict.from_names((*planned.stop, *planned.start))
     for named in [value for value in (restarts.values or {}).values() if value.name in restarted] if restarts else []:
         registry = registry.apply([DeleteValue(RESTARTS, named.name)])
+    registry = registry.apply(DeleteValue(LEDGER, write.ledger_line) for write in planned.writes if write.ledger_line)
     if planned.forget:
         registry = registry.apply([DeleteKey(LEDGER)])
     running = FoldedDict.from_names(planned.start)
     services = tuple(
         msgspec.structs.replace(s, state=ServiceState.RUNNING) if s.name in running else s for s in actual.services
     )
-    return msgspec.structs.replace(actual, registry=registry, services=services)
+    written: dict[str, bytes | None] = {write.path: write.content for write in planned.writes if write.content is not None}
+    deleted = {write.path for write in planned.writes if write.content is None}
+    contents = {path: content for path, content in actual.contents.items() if path not in deleted} | written
+    return msgspec.structs.replace(actual, registry=registry, services=services, contents=contents)

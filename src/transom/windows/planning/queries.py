@@ -70,6 +70,7 @@ def subtract_queries(wider: Queries, queries: Queries) -> Queries:
         boot=wider.boot and not queries.boot,
         stores=without(wider.stores, queries.stores),
         keys=without(wider.keys, queries.keys),
+        files=without(wider.files, queries.files),
         dependants=wider.dependants and not queries.dependants,
     )
     return merge_queries(rest)
