@@ -385,7 +385,7 @@ def rendered(tmp_path: Path, *values: dict[str, Any], form: str = "entries") -> 
         ([cluster("AWSManagedControlPlane"), workers("EKSConfigTemplate")], 0, ["EKSConfigTemplate"]),
         ([cluster("AWSManagedControlPlane"), workers("NodeadmConfigTemplate")], 0, ["NodeadmConfigTemplate"]),
         ([cluster("AWSManagedControlPlane")], 0, ["EKSConfigTemplate", "NodeadmConfigTemplate"]),
-        ([cluster("KamajiControlPlane"), workers("KubeadmConfigTemplate")], 0, ["KubeadmConfigTemplate"] * 2),
+        ([cluster("KamajiControlPlane"), workers("KubeadmConfigTemplate")], 0, ["KubeadmConfigTemplate"]),
         ([cluster("AWSManagedControlPlane"), workers("NodeadmConfig", kind="MachinePool")], 0, ["NodeadmConfig"]),
         (
             [cluster("AWSManagedControlPlane"), workers("NodeadmConfig", "AWSManagedMachinePool", "MachinePool")],
@@ -414,27 +414,15 @@ def rendered(tmp_path: Path, *values: dict[str, Any], form: str = "entries") -> 
         (
             [cluster("KubeadmControlPlane", spec={"topology": {"class": "nowhere"}})],
             0,
-            [
-                "KubeadmControlPlane",
-                "KubeadmConfigTemplate",
-                "KubeadmConfigTemplate",
-            ],
+            [],
         ),
-        (
-            [*class_objects("RKE2ControlPlaneTemplate", "RKE2ConfigTemplate", "v1beta2")],
-            0,
-            ["RKE2ControlPlane", "RKE2ConfigTemplate"],
-        ),
-        (
-            [*class_objects("AzureManagedControlPlaneTemplate", "KubeadmConfigTemplate", "v1beta1")],
-            2,
-            ["KubeadmConfigTemplate"] * 2,
-        ),
+        ([*class_objects("RKE2ControlPlaneTemplate", "RKE2ConfigTemplate", "v1beta2")], 0, []),
+        ([*class_objects("AzureManagedControlPlaneTemplate", "KubeadmConfigTemplate", "v1beta1")], 2, []),
         ([cluster()], 0, ["KubeadmControlPlane", "KubeadmConfigTemplate", "KubeadmConfigTemplate"]),
         (
             [cluster(), workers("K0sWorkerConfigTemplate")],
             2,
-            ["KubeadmControlPlane", "KubeadmConfigTemplate", "KubeadmConfigTemplate"],
+            ["KubeadmControlPlane"],
         ),
         ([cluster("TalosControlPlane"), workers("TalosConfigTemplate")], 0, ["TalosControlPlane", "TalosConfigTemplate"]),
     ],
@@ -447,10 +435,11 @@ def test_entries_are_those_of_the_kinds_that_exist(
     assert ("transom: error" in output) is (code != 0)
 
 
-@pytest.mark.parametrize(("kind", "code"), [("KubeadmControlPlane", 0), ("RKE2ControlPlane", 2), ("K0sControlPlane", 2)])
-def test_patch_of_a_class_is_for_kubeadm(tmp_path: Path, kind: str, code: int) -> None:
+@pytest.mark.parametrize(("kind", "code"), [("KubeadmControlPlane", 0), ("RKE2ControlPlane", 0), ("K0sControlPlane", 2)])
+def test_cluster_without_a_class_has_no_patch(tmp_path: Path, kind: str, code: int) -> None:
     exit_code, items, output = rendered(tmp_path, cluster(kind), form="cluster-class")
-    assert (exit_code, bool(items)) == (code, code == 0), output
+    assert (exit_code, items) == (code, []), output
+    assert "Cluster/org-a/prod" in output
 
 
 def test_ignition_gets_the_proxy_and_the_cas_without_a_password(tmp_path: Path) -> None:

@@ -4,21 +4,28 @@ And what a machine fetches before it has its bootstrap data with the settings. P
 """
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
 from transom.capi.bootstrap.injection import list_foreign_drop_ins
 from transom.capi.bootstrap.machine_files import build_linux_entries, find_runtime
+from transom.capi.bootstrap.machine_index import (
+    MachineIndex,
+    find_control_plane_kind,
+    get_machine_spec,
+    is_worker,
+    list_bootstrap_kinds,
+    list_unmanaged_kinds,
+)
 from transom.capi.bootstrap.machine_kinds import (
     CONTROL_PLANES,
     EDITED,
-    MachineIndex,
+    SPEC_PATHS,
+    MachineFamily,
     MachineKinds,
-    find_control_plane_kind,
     is_known_bootstrap,
-    list_bootstrap_kinds,
     needs_entries,
     show_kind,
 )
@@ -33,20 +40,6 @@ from transom.proxy.settings import Egress, ResolvedSettings
 from transom.proxy.trust import format_pem
 from transom.proxy.url import parse
 
-_FILES: Final[Mapping[str, tuple[str, ...]]] = {
-    "KubeadmConfigTemplate": ("template", "spec"),
-    "KubeadmConfig": (),
-    "KubeadmControlPlane": ("kubeadmConfigSpec",),
-    "KubeadmControlPlaneTemplate": ("template", "spec", "kubeadmConfigSpec"),
-    "RKE2ConfigTemplate": ("template", "spec"),
-    "RKE2ControlPlane": (),
-    "EKSConfigTemplate": ("template", "spec"),
-    "EKSConfig": (),
-    "NodeadmConfigTemplate": ("template", "spec"),
-    "NodeadmConfig": (),
-}
-"""Where objects have `files`, below `spec`."""
-
 
 def describe_unsupported(kinds: Iterable[str]) -> str:
     """Return that Transom has no entries for machines of these kinds, and what to do."""
@@ -54,6 +47,16 @@ def describe_unsupported(kinds: Iterable[str]) -> str:
         f"Transom has no entries for machines of {', '.join(kinds)}: configure the proxy and the CAs there by hand "
         "(docs/limits.md lists the kinds)"
     )
+
+
+def describe_missing_class(name: str) -> str:
+    """Return that a ClusterClass is not known, so that nothing can be said about its machines."""
+    return f"ClusterClass {escape_name(name)} is not known here: Transom cannot tell whether it has entries for its machines"
+
+
+TALOS_IN_CLASS: Final = (
+    "Talos' templates contain the values of one cluster, and the patch of a ClusterClass is for all: use variables of your own"
+)
 
 
 def examine_machines(objects: SettingsObjects, settings: ResolvedSettings) -> Iterator[Finding]:
@@ -70,6 +73,7 @@ def examine_machines(objects: SettingsObjects, settings: ResolvedSettings) -> It
         yield from _check_foreign_drop_ins(cluster, egress, index)
         yield from _check_fetches(cluster, egress, index)
     yield from classes.values()
+    yield from _check_workers_without_cluster(objects)
     yield from _check_ineffective_labels(objects.machine_objects)
 
 
@@ -79,32 +83,52 @@ def _check_kinds(cluster: Cluster, index: MachineIndex) -> Iterator[Finding]:
             ("spec", "controlPlaneRef", "kind"), describe_unsupported([show_kind(cluster.control_plane)])
         )
     if missing := index.find_missing_class(cluster):
-        message = (
-            f"ClusterClass {escape_name(missing)} is not known here: Transom cannot tell whether it has entries for "
-            f"its machines"
-        )
-        yield cluster.place.build_warning(("spec", "topology"), message)
-    path: Path = ("spec", "template", "spec", "bootstrap", "configRef", "kind")
+        yield cluster.place.build_warning(("spec", "topology"), describe_missing_class(missing))
     for item in index.list_workers(cluster):
-        template = get_at(item.spec, "template", "spec")
+        path: Path = ("spec", *(() if item.kind == "Machine" else ("template", "spec")), "bootstrap", "configRef", "kind")
+        template = get_machine_spec(item)
         kind = get_at(template, "bootstrap", "configRef", "kind")
         if not isinstance(kind, str) or not kind:
             infrastructure = str(get_at(template, "infrastructureRef", "kind") or item.kind)
             message = f"no bootstrap configuration: {describe_unsupported([show_kind(infrastructure)])}"
             yield item.place.build_warning(path, message)
         elif index.is_bootstrap_ignored(item):
-            message = "EKS ignores it without spec.awsLaunchTemplate of the AWSManagedMachinePool: set awsLaunchTemplate"
+            infrastructure = str(get_at(template, "infrastructureRef", "kind"))
+            message = f"{show_kind(infrastructure)} ignores it: {describe_unsupported([show_kind(infrastructure)])}"
+            if infrastructure == "AWSManagedMachinePool":
+                message = "EKS ignores it without spec.awsLaunchTemplate of the AWSManagedMachinePool: set awsLaunchTemplate"
             yield item.place.build_warning(path, message)
         elif not is_known_bootstrap(kind):
             yield item.place.build_warning(path, describe_unsupported([show_kind(kind)]))
+    for item in index.list_pools_without_machines(cluster):
+        yield item.place.build_warning(("spec",), describe_unsupported([item.kind]))
 
 
 def _check_class_kinds(cluster: Cluster, index: MachineIndex) -> Iterator[Finding]:
     own_class = index.find_class(cluster)
     if own_class is not None:
-        kinds = MachineKinds(find_control_plane_kind(own_class), tuple(list_bootstrap_kinds(own_class)))
+        kinds = MachineKinds(
+            find_control_plane_kind(own_class),
+            tuple(list_bootstrap_kinds(own_class)),
+            tuple(list_unmanaged_kinds(own_class)),
+        )
         if kinds.unsupported:
             yield own_class.place.build_warning(("spec",), describe_unsupported(kinds.unsupported))
+        elif MachineFamily.TALOS in kinds.families:
+            yield own_class.place.build_warning(("spec",), TALOS_IN_CLASS)
+
+
+def _check_workers_without_cluster(objects: SettingsObjects) -> Iterator[Finding]:
+    """Warn of workers whose Cluster is in another namespace: Cluster API and Transom look in their own."""
+    places = {get_key(cluster) for cluster in objects.clusters}
+    names = {name for _, name in places}
+    for item in objects.machine_objects:
+        name = get_at(item.spec, "clusterName")
+        if is_worker(item) and name in names and (item.namespace, name) not in places:
+            message = (
+                f"namespace {item.namespace} has no Cluster of that name: Transom reads workers in the Cluster's namespace"
+            )
+            yield item.place.build_warning(("spec", "clusterName"), message)
 
 
 def _check_ineffective_labels(objects: tuple[MachineObject, ...]) -> Iterator[Finding]:
@@ -130,9 +154,9 @@ def _check_foreign_drop_ins(cluster: Cluster, egress: Egress, index: MachineInde
         # the examination reports it
         return
     for item in index.list_objects(cluster):
-        if item.kind not in _FILES:
+        if item.kind not in SPEC_PATHS:
             continue
-        below = _FILES[item.kind]
+        below = SPEC_PATHS[item.kind]
         spec = get_at(item.spec, *below)
         listed = get_at(spec, "files")
         if not isinstance(listed, list):
@@ -206,16 +230,16 @@ def _list_ignition_users(cluster: Cluster, index: MachineIndex) -> set[tuple[str
     control_plane = index.find_kubeadm(cluster) or index.find_named(
         namespace, cluster.control_plane, cluster.control_plane_name
     )
-    if control_plane is not None and control_plane.kind in _FILES:
+    if control_plane is not None and control_plane.kind in SPEC_PATHS:
         template = get_at(control_plane.spec, "machineTemplate")
         reference = get_at(template, "spec", "infrastructureRef") or get_at(template, "infrastructureRef")
-        pairs.append((get_at(control_plane.spec, *_FILES[control_plane.kind]), reference))
+        pairs.append((get_at(control_plane.spec, *SPEC_PATHS[control_plane.kind]), reference))
     for item in index.list_workers(cluster):
-        part = get_at(item.spec, "template", "spec")
+        part = get_machine_spec(item)
         reference = get_at(part, "bootstrap", "configRef")
         config = index.find_named(namespace, get_at(reference, "kind"), get_at(reference, "name"))
         if config is not None:
-            pairs.append((get_at(config.spec, *_FILES.get(config.kind, ())), get_at(part, "infrastructureRef")))
+            pairs.append((get_at(config.spec, *SPEC_PATHS.get(config.kind, ())), get_at(part, "infrastructureRef")))
     return {
         (str(get_at(reference, "kind")), str(get_at(reference, "name")))
         for spec, reference in pairs
