@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from lab import infrastructure
 from transom.capi.bootstrap.injection import build_edit, list_foreign_drop_ins
-from transom.capi.bootstrap.machine_files import DROP_INS, build_linux_entries
+from transom.capi.bootstrap.machine_files import CA_STEM, DROP_INS, build_linux_entries
 from transom.capi.bootstrap.machine_kinds import BOOTSTRAPS, CONTROL_PLANES, EDITED, MachineFamily, MachineKinds
 from transom.capi.check.machine_checks import find_machine_fetch
 from transom.cli.program import build_program
@@ -91,6 +91,11 @@ def read(*values: dict[str, Any]) -> Objects:
 
 
 def findings(*values: dict[str, Any], proxy: dict[str, Any] = PROXY) -> list[tuple[str, str]]:
+    """Return object and field of each finding, except that entries are missing."""
+    return [item for item in all_findings(*values, proxy=proxy) if item[1] not in ("metadata.labels", "spec.patches")]
+
+
+def all_findings(*values: dict[str, Any], proxy: dict[str, Any] = PROXY) -> list[tuple[str, str]]:
     """Return object and field of each finding."""
     examined = examine(read(proxy, *values), NOW)
     assert not examined.errors, examined.errors
@@ -336,6 +341,75 @@ def test_drop_in_of_another_owner_is_a_conflict(file: dict[str, Any], foreign: b
     assert bool(found.operations) is not foreign
     told = findings(cluster(), control_plane([{"path": "/x", "content": ""}, file]))
     assert told == ([("KubeadmControlPlane/org-a/prod", "spec.kubeadmConfigSpec.files[1].path")] if foreign else [])
+
+
+def test_committed_cas_are_no_conflict() -> None:
+    bundle = config_map("corp-ca", {"ca-bundle.crt": certificate("corp")})
+    proxy = {**PROXY, "spec": {**PROXY["spec"], "trustedCA": {"name": "corp-ca"}}}
+    files = [{"path": f"{CA_STEM}.crt", "content": "x"}]
+    assert findings(cluster(), control_plane(files), {**bundle, "metadata": bundle["metadata"]}, proxy=proxy) == []
+
+
+def test_drop_in_of_rke2_is_a_conflict() -> None:
+    spec = {"files": [drop_in("/etc/systemd/system/rke2-server.service.d/proxy.conf", OLD)]}
+    told = findings(cluster("RKE2ControlPlane"), made("controlplane", "RKE2ControlPlane", spec))
+    assert told == [("RKE2ControlPlane/org-a/prod", "spec.files[0].path")]
+
+
+LABELLED = {"labels": {"transom.dev/inject": "true"}}
+CLASS = class_objects("KubeadmControlPlaneTemplate", "KubeadmConfigTemplate", "v1beta2")
+OURS = {"files": [{"path": DROP_INS[0], "contentFrom": {"secret": {"name": "prod-systemd-proxy", "key": "containerdProxy"}}}]}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([cluster(), made("controlplane", "KubeadmControlPlane", {})], [("KubeadmControlPlane/org-a/prod", "metadata.labels")]),
+        ([cluster(), made("controlplane", "KubeadmControlPlane", {}, **LABELLED)], []),
+        ([cluster(), made("controlplane", "KubeadmControlPlane", {"kubeadmConfigSpec": OURS})], []),
+        ([cluster("RKE2ControlPlane"), made("controlplane", "RKE2ControlPlane", OURS)], []),
+        (
+            [cluster(), workers("KubeadmConfigTemplate"), made("bootstrap", "KubeadmConfigTemplate", {}, "md")],
+            [("KubeadmConfigTemplate/org-a/md", "metadata.labels")],
+        ),
+        (
+            class_objects("KubeadmControlPlaneTemplate", "KubeadmConfigTemplate", "v1beta2"),
+            [("ClusterClass/org-a/c", "spec.patches")],
+        ),
+        # another cluster's, and nobody's
+        ([cluster(), made("controlplane", "KubeadmControlPlane", {}, "other")], []),
+    ],
+)
+def test_template_that_gets_nothing_is_reported(values: list[dict[str, Any]], expected: list[tuple[str, str]]) -> None:
+    about_machines = [item for item in all_findings(*values) if "clusterNetwork" not in item[1]]
+    assert about_machines == expected
+
+
+def test_machines_without_settings_need_no_entries() -> None:
+    proxy = {**PROXY, "spec": {**PROXY["spec"], "consumers": ["Apps"]}}
+    assert all_findings(cluster(), made("controlplane", "KubeadmControlPlane", {}), proxy=proxy) == []
+
+
+def test_workers_of_another_namespace_are_reported() -> None:
+    pool = workers("KubeadmConfig", kind="MachinePool")
+    pool["metadata"]["namespace"] = "elsewhere"
+    assert findings(cluster(), pool) == [("MachinePool/elsewhere/md", "spec.clusterName")]
+
+
+@pytest.mark.parametrize(
+    "kind", ["AzureManagedMachinePool", "GCPManagedMachinePool", "OCIManagedMachinePool", "ROSAMachinePool"]
+)
+def test_configuration_that_a_cloud_ignores_is_reported(kind: str) -> None:
+    told = findings(cluster(), workers("KubeadmConfig", kind, "MachinePool"))
+    assert told == [("MachinePool/org-a/md", CONFIG_REF)]
+
+
+def test_machine_without_an_owner_counts() -> None:
+    spec = {"clusterName": "prod", "bootstrap": {"configRef": {"kind": "K0sWorkerConfig", "name": "m"}}}
+    expected = [("Machine/org-a/m", "spec.bootstrap.configRef.kind")]
+    assert findings(cluster(), made("core", "Machine", spec, "m")) == expected
+    made_by = {"labels": {"cluster.x-k8s.io/set-name": "md"}}
+    assert findings(cluster(), made("core", "Machine", spec, "m", **made_by)) == []
 
 
 def test_environment_file_of_a_drop_in_counts() -> None:

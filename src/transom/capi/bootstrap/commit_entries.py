@@ -56,7 +56,7 @@ def build_template_objects(
             patches = build_talos_patches(egress, show_secrets=show_secrets)
             lists: dict[str, Any] = {"strategicPatches": patches} if patches else {}
         else:
-            lists = convert_entries(_build_entries(template, identity, egress), template.family)
+            lists = convert_entries(build_entries(template, identity, egress), template.family)
         if lists:
             items.append(_build_part(template, lists))
     return items
@@ -69,7 +69,8 @@ def _build_part(template: MachineTemplate, lists: dict[str, Any]) -> dict[str, A
     return {"apiVersion": template.api_version, "kind": template.kind, "metadata": metadata, "spec": lists}
 
 
-def _build_entries(template: MachineTemplate, identity: str, egress: Egress) -> Entries:
+def build_entries(template: MachineTemplate, identity: str, egress: Egress) -> Entries:
+    """Build the entries of a template that is not Talos'; none if its machines get nothing."""
     secret = build_systemd_name(identity, own=egress.own_drop_in)
     if template.family is MachineFamily.RKE2:
         return build_rke2_entries(secret, egress, control_plane=template.control_plane)
@@ -92,7 +93,7 @@ def build_cluster_class_patch(
     labelled = identity != cluster.metadata.name
     if own_class is None or index is None:
         guesses = MachineIndex(()).list_templates(msgspec.structs.replace(cluster, control_plane=None))
-        entries = {(item.control_plane, item.windows): _build_entries(item, identity, egress) for item in guesses}
+        entries = {(item.control_plane, item.windows): build_entries(item, identity, egress) for item in guesses}
         if not entries[True, False].files:
             return None
         workers: dict[tuple[str, ...], Entries] = {LINUX_CLASSES: entries[False, False], WINDOWS_CLASSES: entries[False, True]}
@@ -127,7 +128,7 @@ def _build_class_operations(
     """Build the operations for a template of a class, which first create the lists that it lacks."""
     template = item.template
     spec = "/".join(("/spec", *get_spec_path(template.kind)))
-    entries = _build_entries(template, identity, egress)
+    entries = build_entries(template, identity, egress)
     missing = []
     if template.spec is not None:
         lists = convert_entries(entries, template.family)

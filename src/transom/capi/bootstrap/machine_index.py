@@ -10,6 +10,7 @@ from transom.capi.bootstrap.machine_kinds import (
     BOOTSTRAPS,
     CONTROL_PLANES,
     KUBEADM_CONTROL_PLANE,
+    SPEC_PATHS,
     TALOS_CONTROL_PLANE,
     MachineFamily,
     MachineKinds,
@@ -329,6 +330,21 @@ def _get_class_infrastructure(item: Any) -> Any:
 
 def _ignores_bootstrap(item: Any) -> bool:
     return without_template(str(get_at(_get_class_infrastructure(item), "kind"))) in _IGNORE_BOOTSTRAP
+
+
+def build_machine_template(item: MachineObject) -> MachineTemplate | None:
+    """Return an object as what configures machines; None for one without lists of files and commands."""
+    if item.kind not in SPEC_PATHS:
+        return None
+    own = without_template(item.kind)
+    family = BOOTSTRAPS.get(own) or CONTROL_PLANES.get(own)
+    if family is None:
+        return None
+    version = f"{item.group}/{item.version}"
+    is_plane = own in CONTROL_PLANES
+    template = MachineTemplate(family, version, item.kind, item.name, item.namespace, item.spec, is_plane)
+    windows = family is MachineFamily.KUBEADM and is_for_windows(template.content)
+    return msgspec.structs.replace(template, windows=windows)
 
 
 def is_worker(item: MachineObject) -> bool:

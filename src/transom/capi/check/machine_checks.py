@@ -4,15 +4,19 @@ And what a machine fetches before it has its bootstrap data with the settings. P
 """
 
 import base64
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
+from transom.capi.bootstrap.commit_entries import build_entries
 from transom.capi.bootstrap.injection import list_foreign_drop_ins
-from transom.capi.bootstrap.machine_files import build_linux_entries, find_runtime
+from transom.capi.bootstrap.machine_files import is_own_path
 from transom.capi.bootstrap.machine_index import (
     MachineIndex,
+    MachineTemplate,
+    build_machine_template,
     find_control_plane_kind,
     get_machine_spec,
     is_worker,
@@ -25,10 +29,12 @@ from transom.capi.bootstrap.machine_kinds import (
     SPEC_PATHS,
     MachineFamily,
     MachineKinds,
+    get_spec_path,
     is_known_bootstrap,
     needs_entries,
     show_kind,
 )
+from transom.capi.bootstrap.windows_proxy import PROXY_CMD
 from transom.capi.values.cluster_identity import InvalidIdentity, build_systemd_name, get_cluster_id
 from transom.capi.values.cluster_objects import get_key
 from transom.common.escaping import escape_name
@@ -63,6 +69,7 @@ def examine_machines(objects: SettingsObjects, settings: ResolvedSettings) -> It
     """Yield a warning for everything that keeps the settings from machines of the clusters."""
     index = MachineIndex(objects.machine_objects)
     classes: dict[str, Finding] = {}
+    missing: dict[tuple[str, str], Finding] = {}
     for cluster in objects.clusters:
         egress = settings.clusters.get(get_key(cluster))
         if egress is None or not needs_entries(egress):
@@ -72,6 +79,9 @@ def examine_machines(objects: SettingsObjects, settings: ResolvedSettings) -> It
             classes.setdefault(finding.object, finding)
         yield from _check_foreign_drop_ins(cluster, egress, index)
         yield from _check_fetches(cluster, egress, index)
+        for finding in _check_missing_entries(cluster, egress, index):
+            missing.setdefault((finding.object, finding.field), finding)
+    yield from missing.values()
     yield from classes.values()
     yield from _check_workers_without_cluster(objects)
     yield from _check_ineffective_labels(objects.machine_objects)
@@ -147,29 +157,74 @@ def _check_ineffective_labels(objects: tuple[MachineObject, ...]) -> Iterator[Fi
         yield item.place.build_warning(("metadata", item.inject, "transom.dev/inject"), message)
 
 
-def _check_foreign_drop_ins(cluster: Cluster, egress: Egress, index: MachineIndex) -> Iterator[Finding]:
+_MISSING: Final = "Transom's entries are missing, so that machines start without the proxy and the CAs"
+_PRINTED: Final = "`transom render --machine-templates {}` prints what to commit"
+
+
+def _check_missing_entries(cluster: Cluster, egress: Egress, index: MachineIndex) -> Iterator[Finding]:
+    """Warn of templates that have no entries and do not request them: Transom leaves them as they are."""
     try:
-        secret = build_systemd_name(get_cluster_id(cluster))
+        secret = build_systemd_name(get_cluster_id(cluster), own=egress.own_drop_in)
     except InvalidIdentity:
         # the examination reports it
         return
-    for item in index.list_objects(cluster):
-        if item.kind not in SPEC_PATHS:
+    own_class = index.find_class(cluster)
+    if own_class is not None:
+        templates = [item.template for item in index.list_class_templates(own_class)]
+        patched = "-systemd-proxy" in json.dumps(get_at(own_class.spec, "patches"), default=str)
+        if templates and not patched and not all(_has_entries(item, secret) for item in templates):
+            message = f"{_MISSING}: {_PRINTED.format('cluster-class')}"
+            yield own_class.place.build_warning(("spec", "patches"), message)
+        return
+    for template in index.list_templates(cluster):
+        known = index.find_named(template.namespace, template.kind, template.name)
+        if known is None or index.has_class(cluster) or _has_entries(template, secret):
             continue
-        below = SPEC_PATHS[item.kind]
-        spec = get_at(item.spec, *below)
-        listed = get_at(spec, "files")
-        if not isinstance(listed, list):
+        is_edited = (known.group, known.kind) in EDITED
+        if known.inject and is_edited:
+            continue
+        remedy = "set label transom.dev/inject, or commit what `transom render --machine-templates entries` prints"
+        message = f"{_MISSING}: {remedy if is_edited else _PRINTED.format('entries')}"
+        yield known.place.build_warning(("metadata", "labels"), message)
+
+
+def _has_entries(template: MachineTemplate, secret: str) -> bool:
+    """Return True if a template refers to Transom's Secret, has its CAs, or, for Talos, sets a proxy or CAs itself."""
+    if template.family is MachineFamily.TALOS:
+        return any(name in json.dumps(template.content, default=str) for name in ("_proxy", "TrustedRootsConfig"))
+    files = template.content.get("files")
+    return any(_is_own_file(file, secret) for file in (files if isinstance(files, list) else ()))
+
+
+def _check_foreign_drop_ins(cluster: Cluster, egress: Egress, index: MachineIndex) -> Iterator[Finding]:
+    try:
+        identity = get_cluster_id(cluster)
+    except InvalidIdentity:
+        # the examination reports it
+        return
+    secret = build_systemd_name(identity, own=egress.own_drop_in)
+    for item in index.list_objects(cluster):
+        template = build_machine_template(item)
+        listed = template.content.get("files") if template is not None else None
+        if template is None or not isinstance(listed, list):
             continue
         files = [file for file in listed if isinstance(file, dict)]
-        ours = [file for file in files if get_at(file, "contentFrom", "secret", "name") == secret]
-        paths = {file.path for file in build_linux_entries(secret, egress, runtime=find_runtime(spec)).files}
+        paths = {file.path for file in build_entries(template, identity, egress).files}
+        ours = [file for file in files if _is_own_file(file, secret)]
         foreign = [str(file.get("path")) for file in files if file.get("path") in paths and file not in ours]
         foreign += list_foreign_drop_ins(files, paths, ours)
         for path in foreign:
             number = next(at for at, file in enumerate(listed) if isinstance(file, dict) and file.get("path") == path)
             message = "sets a proxy for a service that gets Transom's drop-in, and systemd uses the last one by name: remove it"
+            below = get_spec_path(item.kind)
             yield item.place.build_warning(("spec", *below, "files", number, "path"), message)
+
+
+def _is_own_file(file: Any, secret: str) -> bool:
+    """Return True for a file of the cluster's Secrets, or one that Transom writes itself."""
+    names = (secret, secret.replace("-systemd-", "-windows-"))
+    path = str(get_at(file, "path"))
+    return get_at(file, "contentFrom", "secret", "name") in names or is_own_path(path) or path == PROXY_CMD
 
 
 class MachineFetch(msgspec.Struct, frozen=True):
