@@ -405,11 +405,19 @@ def test_configuration_that_a_cloud_ignores_is_reported(kind: str) -> None:
 
 
 def test_machine_without_an_owner_counts() -> None:
-    spec = {"clusterName": "prod", "bootstrap": {"configRef": {"kind": "K0sWorkerConfig", "name": "m"}}}
+    spec: dict[str, Any] = {"clusterName": "prod", "bootstrap": {"configRef": {"kind": "K0sWorkerConfig", "name": "m"}}}
     expected = [("Machine/org-a/m", "spec.bootstrap.configRef.kind")]
     assert findings(cluster(), made("core", "Machine", spec, "m")) == expected
+    spec["bootstrap"]["configRef"]["kind"] = "KubeadmConfig"
+    objects = [cluster(), made("core", "Machine", spec, "m"), made("bootstrap", "KubeadmConfig", {}, "m", **LABELLED)]
+    assert all_findings(*objects) == [
+        ("KubeadmConfig/org-a/m", "metadata.labels"),
+        ("KubeadmConfig/org-a/m", "metadata.labels[transom.dev/inject]"),
+    ]
     made_by = {"labels": {"cluster.x-k8s.io/set-name": "md"}}
     assert findings(cluster(), made("core", "Machine", spec, "m", **made_by)) == []
+    # as `load` reads them from a server
+    assert findings(cluster(), made("core", "Machine", {"clusterName": "prod"}, "m")) == []
 
 
 def test_environment_file_of_a_drop_in_counts() -> None:
@@ -507,6 +515,44 @@ def test_entries_are_those_of_the_kinds_that_exist(
     exit_code, items, output = rendered(tmp_path, *values)
     assert ([item["kind"] for item in items], exit_code) == (kinds, code), output
     assert ("transom: error" in output) is (code != 0)
+
+
+def test_versions_are_those_of_the_objects(tmp_path: Path) -> None:
+    """But for EKS, whose v1beta1 has no files."""
+    values = [
+        cluster("AWSManagedControlPlane"),
+        workers("EKSConfigTemplate"),
+        made("bootstrap/v1beta1", "EKSConfigTemplate", {}, "md"),
+        made("core", "Cluster", {"controlPlaneRef": {"kind": "RKE2ControlPlane", "name": "cp"}}, "other"),
+        made("controlplane/v1beta1", "RKE2ControlPlane", {}, "cp"),
+    ]
+    _, items, _ = rendered(tmp_path, *values)
+    assert [(item["apiVersion"], item["metadata"]["name"]) for item in items] == [
+        ("bootstrap.cluster.x-k8s.io/v1beta2", "md"),
+        ("controlplane.cluster.x-k8s.io/v1beta1", "cp"),
+        ("bootstrap.cluster.x-k8s.io/v1beta2", "other-linux"),
+    ]
+
+
+def test_class_that_needs_two_patches_is_reported(tmp_path: Path) -> None:
+    """Two clusters of one class, of which one has its id as a label."""
+    values = class_objects("RKE2ControlPlaneTemplate", "RKE2ConfigTemplate", "v1beta2")
+    other = made("core", "Cluster", values[1]["spec"], "other", labels={"giantswarm.io/cluster": "x1"})
+    code, items, output = rendered(tmp_path, *values, other, form="cluster-class")
+    assert (code, len(items)) == (0, 1), output
+    assert "Cluster/org-a/other" in output
+    same = made("core", "Cluster", values[1]["spec"], "other")
+    _, items, output = rendered(tmp_path, *values, same, form="cluster-class")
+    assert len(items) == 1
+    assert "transom: warning" not in output
+
+
+def test_talos_of_a_class_is_an_error(tmp_path: Path) -> None:
+    values = class_objects("TalosControlPlaneTemplate", "TalosConfigTemplate", "v1beta2")
+    assert ("ClusterClass/org-a/c", "spec") in findings(*values)
+    for form in ("entries", "cluster-class"):
+        code, items, output = rendered(tmp_path, *values, form=form)
+        assert (code, items) == (2, []), output
 
 
 @pytest.mark.parametrize(("kind", "code"), [("KubeadmControlPlane", 0), ("RKE2ControlPlane", 0), ("K0sControlPlane", 2)])

@@ -132,10 +132,16 @@ def _build_class_operations(
     missing = []
     if template.spec is not None:
         lists = convert_entries(entries, template.family)
-        missing = [f"{spec}/{name}" for name in lists if not isinstance(template.content.get(name), list)]
-    created = [{"op": "add", "path": path, "value": []} for path in missing if path not in patched]
+        # an empty list is dropped when the object is stored
+        missing = [f"{spec}/{name}" for name in lists if not template.content.get(name)]
+    created = [{"op": "add", "path": path, "value": []} for path in missing if not _is_below(path, patched)]
     identity_text = _BY_LABEL if labelled else _BY_NAME
     return created + _build_additions(spec, entries, identity, identity_text, template.family)
+
+
+def _is_below(path: str, patched: Iterable[str]) -> bool:
+    """Return True if another patch creates a list, or adds to it."""
+    return any(item == path or item.startswith(f"{path}/") for item in patched)
 
 
 def _iter_patched_paths(own_class: MachineObject) -> Iterable[str]:

@@ -220,6 +220,9 @@ class MachineIndex:
         spec = None
         if known is not None:
             api_version, spec = f"{known.group}/{known.version}", known.spec
+        if family is MachineFamily.EKS:
+            # v1beta1 has no files, and is not served (kubernetes-sigs/cluster-api-provider-aws v2.13.0, config/crd/bases)
+            api_version = f"{_BOOTSTRAP_GROUP}/v1beta2"
         template = MachineTemplate(family, api_version, kind, name, namespace, spec, control_plane)
         windows = family is MachineFamily.KUBEADM and is_for_windows(template.content)
         return msgspec.structs.replace(template, windows=windows)
@@ -351,6 +354,9 @@ def is_worker(item: MachineObject) -> bool:
     """Return True for an object that makes machines, and for a Machine or MachineSet that no other object of ours made."""
     if item.kind in ("MachineDeployment", "MachinePool"):
         return True
+    if item.kind == "Machine" and "bootstrap" not in item.spec:
+        # read from a server for its addresses alone
+        return False
     return item.kind in ("MachineSet", "Machine") and not any(label in item.labels for label in _MADE_BY)
 
 

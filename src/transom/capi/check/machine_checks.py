@@ -143,8 +143,9 @@ def _check_workers_without_cluster(objects: SettingsObjects) -> Iterator[Finding
 
 def _check_ineffective_labels(objects: tuple[MachineObject, ...]) -> Iterator[Finding]:
     """Warn of objects that request entries and are not edited: another kind, or a Cluster without a class."""
+    of_machines = _list_machine_configs(objects)
     for item in objects:
-        if not item.inject or (item.group, item.kind) in EDITED:
+        if not item.inject or ((item.group, item.kind) in EDITED and (item.namespace, item.name) not in of_machines):
             continue
         if (item.group, item.kind) == ("cluster.x-k8s.io", "Cluster"):
             if get_at(item.spec, "topology"):
@@ -152,6 +153,8 @@ def _check_ineffective_labels(objects: tuple[MachineObject, ...]) -> Iterator[Fi
             message = "has no effect on a Cluster without a ClusterClass: put it on its templates and control plane"
         else:
             message = f"has no effect: Transom does not edit objects of the kind {item.kind}"
+            if (item.group, item.kind) in EDITED:
+                message = "has no effect: Transom edits the KubeadmConfig of a MachinePool, not that of a Machine"
             if is_known_bootstrap(item.kind) or item.kind in CONTROL_PLANES:
                 message += "; `transom render --machine-templates entries` prints what to commit"
         yield item.place.build_warning(("metadata", item.inject, "transom.dev/inject"), message)
@@ -176,11 +179,12 @@ def _check_missing_entries(cluster: Cluster, egress: Egress, index: MachineIndex
             message = f"{_MISSING}: {_PRINTED.format('cluster-class')}"
             yield own_class.place.build_warning(("spec", "patches"), message)
         return
+    of_machines = _list_machine_configs(index.objects) if index.list_workers(cluster) else set()
     for template in index.list_templates(cluster):
         known = index.find_named(template.namespace, template.kind, template.name)
         if known is None or index.has_class(cluster) or _has_entries(template, secret):
             continue
-        is_edited = (known.group, known.kind) in EDITED
+        is_edited = (known.group, known.kind) in EDITED and (known.namespace, known.name) not in of_machines
         if known.inject and is_edited:
             continue
         remedy = "set label transom.dev/inject, or commit what `transom render --machine-templates entries` prints"
@@ -194,6 +198,13 @@ def _has_entries(template: MachineTemplate, secret: str) -> bool:
         return any(name in json.dumps(template.content, default=str) for name in ("_proxy", "TrustedRootsConfig"))
     files = template.content.get("files")
     return any(_is_own_file(file, secret) for file in (files if isinstance(files, list) else ()))
+
+
+def _list_machine_configs(objects: Iterable[MachineObject]) -> set[tuple[str, str]]:
+    """Return namespace and name of the KubeadmConfigs that Machines without an owner refer to: nobody edits them."""
+    machines = (item for item in objects if item.kind == "Machine" and is_worker(item))
+    references = ((item.namespace, get_at(item.spec, "bootstrap", "configRef")) for item in machines)
+    return {(namespace, str(get_at(item, "name"))) for namespace, item in references if get_at(item, "kind") == "KubeadmConfig"}
 
 
 def _check_foreign_drop_ins(cluster: Cluster, egress: Egress, index: MachineIndex) -> Iterator[Finding]:
