@@ -238,7 +238,7 @@ class MachineIndex:
         for item, of_pools in _iter_worker_classes(own_class):
             reference = _get_class_bootstrap(item)
             worker_family = BOOTSTRAPS.get(without_template(str(get_at(reference, "kind"))))
-            if worker_family is None or worker_family is MachineFamily.TALOS or _ignores_bootstrap(item):
+            if worker_family is None or worker_family is MachineFamily.TALOS or _is_bootstrap_ignored(item):
                 continue
             template = self._read_reference(worker_family, reference, own_class.namespace)
             templates.append(ClassTemplate(template, str(get_at(item, "class")), of_pools))
@@ -302,13 +302,13 @@ def find_control_plane_kind(cluster_class: MachineObject) -> str | None:
 
 def list_bootstrap_kinds(cluster_class: MachineObject) -> list[str]:
     """Return the kinds of the bootstrap templates of a ClusterClass that its machines use."""
-    items = (item for item, _ in _iter_worker_classes(cluster_class) if not _ignores_bootstrap(item))
+    items = (item for item, _ in _iter_worker_classes(cluster_class) if not _is_bootstrap_ignored(item))
     return [kind for item in items if isinstance(kind := get_at(_get_class_bootstrap(item), "kind"), str)]
 
 
 def list_unmanaged_kinds(cluster_class: MachineObject) -> list[str]:
     """Return the kinds of the pools of a ClusterClass whose cloud configures the nodes."""
-    items = (item for item, _ in _iter_worker_classes(cluster_class) if _ignores_bootstrap(item))
+    items = (item for item, _ in _iter_worker_classes(cluster_class) if _is_bootstrap_ignored(item))
     return [without_template(str(get_at(_get_class_infrastructure(item), "kind"))) for item in items]
 
 
@@ -331,7 +331,7 @@ def _get_class_infrastructure(item: Any) -> Any:
     return get_at(part, "templateRef") or get_at(part, "ref")
 
 
-def _ignores_bootstrap(item: Any) -> bool:
+def _is_bootstrap_ignored(item: Any) -> bool:
     return without_template(str(get_at(_get_class_infrastructure(item), "kind"))) in _IGNORE_BOOTSTRAP
 
 
@@ -351,7 +351,7 @@ def build_machine_template(item: MachineObject) -> MachineTemplate | None:
 
 
 def is_worker(item: MachineObject) -> bool:
-    """Return True for an object that makes machines, and for a Machine or MachineSet that no other object of ours made."""
+    """Return True for an object that makes machines, and for a Machine or MachineSet that no other object made."""
     if item.kind in ("MachineDeployment", "MachinePool"):
         return True
     if item.kind == "Machine" and "bootstrap" not in item.spec:

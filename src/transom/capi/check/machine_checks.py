@@ -165,7 +165,7 @@ _PRINTED: Final = "`transom render --machine-templates {}` prints what to commit
 
 
 def _check_missing_entries(cluster: Cluster, egress: Egress, index: MachineIndex) -> Iterator[Finding]:
-    """Warn of templates that have no entries and do not request them: Transom leaves them as they are."""
+    """Warn of templates that have no entries and do not request them: Transom does not edit those."""
     try:
         secret = build_systemd_name(get_cluster_id(cluster), own=egress.own_drop_in)
     except InvalidIdentity:
@@ -201,7 +201,7 @@ def _has_entries(template: MachineTemplate, secret: str) -> bool:
 
 
 def _list_machine_configs(objects: Iterable[MachineObject]) -> set[tuple[str, str]]:
-    """Return namespace and name of the KubeadmConfigs that Machines without an owner refer to: nobody edits them."""
+    """Return namespace and name of the KubeadmConfigs that Machines without an owner refer to: Transom does not edit them."""
     machines = (item for item in objects if item.kind == "Machine" and is_worker(item))
     references = ((item.namespace, get_at(item.spec, "bootstrap", "configRef")) for item in machines)
     return {(namespace, str(get_at(item, "name"))) for namespace, item in references if get_at(item, "kind") == "KubeadmConfig"}
