@@ -684,3 +684,24 @@ def test_network_of_the_control_plane_that_is_invalid(field: str, value: str) ->
     assert {(error.object, error.field) for error in examined.errors} == {
         ("KubeadmControlPlane/org-a/prod", f"{FIELD}.{field}")
     }
+
+
+@pytest.mark.parametrize("field", ["machineDeployments", "machinePools"])
+def test_classes_of_windows_machines_get_their_own_entries(tmp_path: Path, field: str) -> None:
+    values = class_objects("KubeadmControlPlaneTemplate", "KubeadmConfigTemplate", "v1beta1")
+    (linux,) = values[0]["spec"]["workers"].pop("machineDeployments")
+    windows = {"class": "win", "template": {"bootstrap": {"ref": {"kind": "KubeadmConfigTemplate", "name": "win"}}}}
+    values[0]["spec"]["workers"][field] = [linux, windows]
+    registration = {"nodeRegistration": {"criSocket": "npipe:////./pipe/containerd-containerd"}}
+    template = {"template": {"spec": {"joinConfiguration": registration, "preKubeadmCommands": ["x"]}}}
+    objects = [*values, made("bootstrap/v1beta1", "KubeadmConfigTemplate", template, "win")]
+    _, (printed,), output = rendered(tmp_path, *objects, form="cluster-class")
+    parts = printed["spec"]["patches"][0]["definitions"]
+    name = "machinePoolClass" if field == "machinePools" else "machineDeploymentClass"
+    by_class = {tuple(part["selector"]["matchResources"].get(name, {}).get("names", ())): part["jsonPatches"] for part in parts}
+    assert set(by_class) == {(), ("w",), ("win",)}, output
+    assert "C:/k/proxy.reg" in str(by_class["win",])
+    assert "http-proxy.conf" in str(by_class["w",])
+    # it has commands before the join, and none of the other lists
+    created = [item["path"] for item in by_class["win",] if item.get("value") == []]
+    assert created == ["/spec/template/spec/files", "/spec/template/spec/postKubeadmCommands"]

@@ -110,7 +110,7 @@ def test_each_kind_is_named_or_printed(name: str, directories: dict[str, str]) -
     assert (code, selectors) == (row.get("code", 0), row.get("selectors", [])), errors
 
 
-@pytest.mark.parametrize("name", [name for name, row in TABLE.items() if not row.get("guessed")])
+@pytest.mark.parametrize("name", TABLE)
 def test_what_is_printed_is_in_the_template(name: str, directories: dict[str, str]) -> None:
     existing = {name_object(item) for item in TABLE[name]["objects"]}
     assert set(list_entries(directories[name])[1]) <= existing
@@ -133,7 +133,7 @@ def merge(value: Any, part: Any) -> Any:
     return [*value, *part] if isinstance(value, list) and isinstance(part, list) else part
 
 
-@pytest.mark.parametrize("name", [name for name, row in TABLE.items() if row.get("entries") and not row.get("guessed")])
+@pytest.mark.parametrize("name", [name for name, row in TABLE.items() if row.get("entries")])
 def test_templates_with_the_entries_are_complete(name: str, directories: dict[str, str], tmp_path: Path) -> None:
     _, output, _ = run("render", "-f", directories[name], "--machine-templates", "entries")
     objects = {name_object(item): item for item in TABLE[name]["objects"]}
@@ -141,8 +141,8 @@ def test_templates_with_the_entries_are_complete(name: str, directories: dict[st
         whole = objects[name_object(part)]
         objects[name_object(part)] = {**whole, "spec": merge(whole.get("spec", {}), part["spec"])}
     remaining = list_findings(write(tmp_path / name, list(objects.values())))
-    # the download of the data is still one that a person has to judge
-    expected = [item for item in TABLE[name]["findings"] if item.endswith(("cloudInit", "configRef.kind"))]
+    # what a person has to judge
+    expected = [item for item in TABLE[name]["findings"] if item.endswith(("cloudInit", "configRef.kind", "clusterName"))]
     assert [item for item in remaining if not item.endswith("dnsDomain")] == expected
 
 

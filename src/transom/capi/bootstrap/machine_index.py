@@ -73,11 +73,13 @@ class MachineIndex:
         self._labelled: dict[tuple[str, str], list[MachineObject]] = {}
         self._workers: dict[tuple[str, str], list[MachineObject]] = {}
         self._other_pools: dict[tuple[str, str], list[MachineObject]] = {}
+        self._clusters_of_workers: set[str] = set()
         for item in self.objects:
             self._by_name.setdefault((item.namespace, item.kind, item.name), item)
             if label := item.labels.get(_CLUSTER_NAME):
                 self._labelled.setdefault((item.namespace, label), []).append(item)
             if is_worker(item) or item.kind in _POOLS_WITHOUT_MACHINES:
+                self._clusters_of_workers.add(str(get_at(item.spec, "clusterName")))
                 made = self._workers if is_worker(item) else self._other_pools
                 made.setdefault((item.namespace, str(get_at(item.spec, "clusterName"))), []).append(item)
 
@@ -200,7 +202,8 @@ class MachineIndex:
             version = str(get_at(reference, "apiVersion") or "")
             is_plane = is_control_plane_machine(item)
             templates.append(self._build_template(family, str(kind), name, namespace, version, control_plane=is_plane))
-        if not workers and not kinds.unmanaged:
+        # workers in another namespace are a mistake that the checks report, not a cluster without workers
+        if not workers and not kinds.unmanaged and cluster.metadata.name not in self._clusters_of_workers:
             templates += _guess_workers(cluster, kinds)
         return list({(item.kind, item.name): item for item in reversed(templates)}.values())[::-1]
 
