@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from lab import infrastructure
 from transom.capi.bootstrap.injection import build_edit, list_foreign_drop_ins
-from transom.capi.bootstrap.machine_files import DROP_INS, build_linux_entries
+from transom.capi.bootstrap.machine_files import CA_STEM, DROP_INS, build_linux_entries
 from transom.capi.bootstrap.machine_kinds import BOOTSTRAPS, CONTROL_PLANES, EDITED, MachineFamily, MachineKinds
 from transom.capi.check.machine_checks import find_machine_fetch
 from transom.cli.program import build_program
@@ -91,6 +91,11 @@ def read(*values: dict[str, Any]) -> Objects:
 
 
 def findings(*values: dict[str, Any], proxy: dict[str, Any] = PROXY) -> list[tuple[str, str]]:
+    """Return object and field of each finding, except that entries are missing."""
+    return [item for item in all_findings(*values, proxy=proxy) if item[1] not in ("metadata.labels", "spec.patches")]
+
+
+def all_findings(*values: dict[str, Any], proxy: dict[str, Any] = PROXY) -> list[tuple[str, str]]:
     """Return object and field of each finding."""
     examined = examine(read(proxy, *values), NOW)
     assert not examined.errors, examined.errors
@@ -338,6 +343,83 @@ def test_drop_in_of_another_owner_is_a_conflict(file: dict[str, Any], foreign: b
     assert told == ([("KubeadmControlPlane/org-a/prod", "spec.kubeadmConfigSpec.files[1].path")] if foreign else [])
 
 
+def test_committed_cas_are_no_conflict() -> None:
+    bundle = config_map("corp-ca", {"ca-bundle.crt": certificate("corp")})
+    proxy = {**PROXY, "spec": {**PROXY["spec"], "trustedCA": {"name": "corp-ca"}}}
+    files = [{"path": f"{CA_STEM}.crt", "content": "x"}]
+    assert findings(cluster(), control_plane(files), {**bundle, "metadata": bundle["metadata"]}, proxy=proxy) == []
+
+
+def test_drop_in_of_rke2_is_a_conflict() -> None:
+    spec = {"files": [drop_in("/etc/systemd/system/rke2-server.service.d/proxy.conf", OLD)]}
+    told = findings(cluster("RKE2ControlPlane"), made("controlplane", "RKE2ControlPlane", spec))
+    assert told == [("RKE2ControlPlane/org-a/prod", "spec.files[0].path")]
+
+
+LABELLED = {"labels": {"transom.dev/inject": "true"}}
+CLASS = class_objects("KubeadmControlPlaneTemplate", "KubeadmConfigTemplate", "v1beta2")
+OURS = {"files": [{"path": DROP_INS[0], "contentFrom": {"secret": {"name": "prod-systemd-proxy", "key": "containerdProxy"}}}]}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([cluster(), made("controlplane", "KubeadmControlPlane", {})], [("KubeadmControlPlane/org-a/prod", "metadata.labels")]),
+        ([cluster(), made("controlplane", "KubeadmControlPlane", {}, **LABELLED)], []),
+        ([cluster(), made("controlplane", "KubeadmControlPlane", {"kubeadmConfigSpec": OURS})], []),
+        ([cluster("RKE2ControlPlane"), made("controlplane", "RKE2ControlPlane", OURS)], []),
+        (
+            [cluster(), workers("KubeadmConfigTemplate"), made("bootstrap", "KubeadmConfigTemplate", {}, "md")],
+            [("KubeadmConfigTemplate/org-a/md", "metadata.labels")],
+        ),
+        (
+            class_objects("KubeadmControlPlaneTemplate", "KubeadmConfigTemplate", "v1beta2"),
+            [("ClusterClass/org-a/c", "spec.patches")],
+        ),
+        # another cluster's, and nobody's
+        ([cluster(), made("controlplane", "KubeadmControlPlane", {}, "other")], []),
+    ],
+)
+def test_template_that_gets_nothing_is_reported(values: list[dict[str, Any]], expected: list[tuple[str, str]]) -> None:
+    about_machines = [item for item in all_findings(*values) if "clusterNetwork" not in item[1]]
+    assert about_machines == expected
+
+
+def test_machines_without_settings_need_no_entries() -> None:
+    proxy = {**PROXY, "spec": {**PROXY["spec"], "consumers": ["Apps"]}}
+    assert all_findings(cluster(), made("controlplane", "KubeadmControlPlane", {}), proxy=proxy) == []
+
+
+def test_workers_of_another_namespace_are_reported() -> None:
+    pool = workers("KubeadmConfig", kind="MachinePool")
+    pool["metadata"]["namespace"] = "elsewhere"
+    assert findings(cluster(), pool) == [("MachinePool/elsewhere/md", "spec.clusterName")]
+
+
+@pytest.mark.parametrize(
+    "kind", ["AzureManagedMachinePool", "GCPManagedMachinePool", "OCIManagedMachinePool", "ROSAMachinePool"]
+)
+def test_configuration_that_a_cloud_ignores_is_reported(kind: str) -> None:
+    told = findings(cluster(), workers("KubeadmConfig", kind, "MachinePool"))
+    assert told == [("MachinePool/org-a/md", CONFIG_REF)]
+
+
+def test_machine_without_an_owner_counts() -> None:
+    spec: dict[str, Any] = {"clusterName": "prod", "bootstrap": {"configRef": {"kind": "K0sWorkerConfig", "name": "m"}}}
+    expected = [("Machine/org-a/m", "spec.bootstrap.configRef.kind")]
+    assert findings(cluster(), made("core", "Machine", spec, "m")) == expected
+    spec["bootstrap"]["configRef"]["kind"] = "KubeadmConfig"
+    objects = [cluster(), made("core", "Machine", spec, "m"), made("bootstrap", "KubeadmConfig", {}, "m", **LABELLED)]
+    assert all_findings(*objects) == [
+        ("KubeadmConfig/org-a/m", "metadata.labels"),
+        ("KubeadmConfig/org-a/m", "metadata.labels[transom.dev/inject]"),
+    ]
+    made_by = {"labels": {"cluster.x-k8s.io/set-name": "md"}}
+    assert findings(cluster(), made("core", "Machine", spec, "m", **made_by)) == []
+    # as `load` reads them from a server
+    assert findings(cluster(), made("core", "Machine", {"clusterName": "prod"}, "m")) == []
+
+
 def test_environment_file_of_a_drop_in_counts() -> None:
     drop = drop_in(f"{SERVICE}/a.conf", "[Service]\nEnvironmentFile=-/etc/proxy.env\n")
     assert list_foreign_drop_ins([drop, drop_in("/etc/proxy.env", "https_proxy=http://old\n")], DROP_INS) == (drop["path"],)
@@ -385,7 +467,7 @@ def rendered(tmp_path: Path, *values: dict[str, Any], form: str = "entries") -> 
         ([cluster("AWSManagedControlPlane"), workers("EKSConfigTemplate")], 0, ["EKSConfigTemplate"]),
         ([cluster("AWSManagedControlPlane"), workers("NodeadmConfigTemplate")], 0, ["NodeadmConfigTemplate"]),
         ([cluster("AWSManagedControlPlane")], 0, ["EKSConfigTemplate", "NodeadmConfigTemplate"]),
-        ([cluster("KamajiControlPlane"), workers("KubeadmConfigTemplate")], 0, ["KubeadmConfigTemplate"] * 2),
+        ([cluster("KamajiControlPlane"), workers("KubeadmConfigTemplate")], 0, ["KubeadmConfigTemplate"]),
         ([cluster("AWSManagedControlPlane"), workers("NodeadmConfig", kind="MachinePool")], 0, ["NodeadmConfig"]),
         (
             [cluster("AWSManagedControlPlane"), workers("NodeadmConfig", "AWSManagedMachinePool", "MachinePool")],
@@ -414,27 +496,15 @@ def rendered(tmp_path: Path, *values: dict[str, Any], form: str = "entries") -> 
         (
             [cluster("KubeadmControlPlane", spec={"topology": {"class": "nowhere"}})],
             0,
-            [
-                "KubeadmControlPlane",
-                "KubeadmConfigTemplate",
-                "KubeadmConfigTemplate",
-            ],
+            [],
         ),
-        (
-            [*class_objects("RKE2ControlPlaneTemplate", "RKE2ConfigTemplate", "v1beta2")],
-            0,
-            ["RKE2ControlPlane", "RKE2ConfigTemplate"],
-        ),
-        (
-            [*class_objects("AzureManagedControlPlaneTemplate", "KubeadmConfigTemplate", "v1beta1")],
-            2,
-            ["KubeadmConfigTemplate"] * 2,
-        ),
+        ([*class_objects("RKE2ControlPlaneTemplate", "RKE2ConfigTemplate", "v1beta2")], 0, []),
+        ([*class_objects("AzureManagedControlPlaneTemplate", "KubeadmConfigTemplate", "v1beta1")], 2, []),
         ([cluster()], 0, ["KubeadmControlPlane", "KubeadmConfigTemplate", "KubeadmConfigTemplate"]),
         (
             [cluster(), workers("K0sWorkerConfigTemplate")],
             2,
-            ["KubeadmControlPlane", "KubeadmConfigTemplate", "KubeadmConfigTemplate"],
+            ["KubeadmControlPlane"],
         ),
         ([cluster("TalosControlPlane"), workers("TalosConfigTemplate")], 0, ["TalosControlPlane", "TalosConfigTemplate"]),
     ],
@@ -447,10 +517,49 @@ def test_entries_are_those_of_the_kinds_that_exist(
     assert ("transom: error" in output) is (code != 0)
 
 
-@pytest.mark.parametrize(("kind", "code"), [("KubeadmControlPlane", 0), ("RKE2ControlPlane", 2), ("K0sControlPlane", 2)])
-def test_patch_of_a_class_is_for_kubeadm(tmp_path: Path, kind: str, code: int) -> None:
+def test_versions_are_those_of_the_objects(tmp_path: Path) -> None:
+    """But for EKS, whose v1beta1 has no files."""
+    values = [
+        cluster("AWSManagedControlPlane"),
+        workers("EKSConfigTemplate"),
+        made("bootstrap/v1beta1", "EKSConfigTemplate", {}, "md"),
+        made("core", "Cluster", {"controlPlaneRef": {"kind": "RKE2ControlPlane", "name": "cp"}}, "other"),
+        made("controlplane/v1beta1", "RKE2ControlPlane", {}, "cp"),
+    ]
+    _, items, _ = rendered(tmp_path, *values)
+    assert [(item["apiVersion"], item["metadata"]["name"]) for item in items] == [
+        ("bootstrap.cluster.x-k8s.io/v1beta2", "md"),
+        ("controlplane.cluster.x-k8s.io/v1beta1", "cp"),
+        ("bootstrap.cluster.x-k8s.io/v1beta2", "other-linux"),
+    ]
+
+
+def test_class_that_needs_two_patches_is_reported(tmp_path: Path) -> None:
+    """Two clusters of one class, of which one has its id as a label."""
+    values = class_objects("RKE2ControlPlaneTemplate", "RKE2ConfigTemplate", "v1beta2")
+    other = made("core", "Cluster", values[1]["spec"], "other", labels={"giantswarm.io/cluster": "x1"})
+    code, items, output = rendered(tmp_path, *values, other, form="cluster-class")
+    assert (code, len(items)) == (0, 1), output
+    assert "Cluster/org-a/other" in output
+    same = made("core", "Cluster", values[1]["spec"], "other")
+    _, items, output = rendered(tmp_path, *values, same, form="cluster-class")
+    assert len(items) == 1
+    assert "transom: warning" not in output
+
+
+def test_talos_of_a_class_is_an_error(tmp_path: Path) -> None:
+    values = class_objects("TalosControlPlaneTemplate", "TalosConfigTemplate", "v1beta2")
+    assert ("ClusterClass/org-a/c", "spec") in findings(*values)
+    for form in ("entries", "cluster-class"):
+        code, items, output = rendered(tmp_path, *values, form=form)
+        assert (code, items) == (2, []), output
+
+
+@pytest.mark.parametrize(("kind", "code"), [("KubeadmControlPlane", 0), ("RKE2ControlPlane", 0), ("K0sControlPlane", 2)])
+def test_cluster_without_a_class_has_no_patch(tmp_path: Path, kind: str, code: int) -> None:
     exit_code, items, output = rendered(tmp_path, cluster(kind), form="cluster-class")
-    assert (exit_code, bool(items)) == (code, code == 0), output
+    assert (exit_code, items) == (code, []), output
+    assert "Cluster/org-a/prod" in output
 
 
 def test_ignition_gets_the_proxy_and_the_cas_without_a_password(tmp_path: Path) -> None:
@@ -575,3 +684,24 @@ def test_network_of_the_control_plane_that_is_invalid(field: str, value: str) ->
     assert {(error.object, error.field) for error in examined.errors} == {
         ("KubeadmControlPlane/org-a/prod", f"{FIELD}.{field}")
     }
+
+
+@pytest.mark.parametrize("field", ["machineDeployments", "machinePools"])
+def test_classes_of_windows_machines_get_their_own_entries(tmp_path: Path, field: str) -> None:
+    values = class_objects("KubeadmControlPlaneTemplate", "KubeadmConfigTemplate", "v1beta1")
+    (linux,) = values[0]["spec"]["workers"].pop("machineDeployments")
+    windows = {"class": "win", "template": {"bootstrap": {"ref": {"kind": "KubeadmConfigTemplate", "name": "win"}}}}
+    values[0]["spec"]["workers"][field] = [linux, windows]
+    registration = {"nodeRegistration": {"criSocket": "npipe:////./pipe/containerd-containerd"}}
+    template = {"template": {"spec": {"joinConfiguration": registration, "preKubeadmCommands": ["x"]}}}
+    objects = [*values, made("bootstrap/v1beta1", "KubeadmConfigTemplate", template, "win")]
+    _, (printed,), output = rendered(tmp_path, *objects, form="cluster-class")
+    parts = printed["spec"]["patches"][0]["definitions"]
+    name = "machinePoolClass" if field == "machinePools" else "machineDeploymentClass"
+    by_class = {tuple(part["selector"]["matchResources"].get(name, {}).get("names", ())): part["jsonPatches"] for part in parts}
+    assert set(by_class) == {(), ("w",), ("win",)}, output
+    assert "C:/k/proxy.reg" in str(by_class["win",])
+    assert "http-proxy.conf" in str(by_class["w",])
+    # it has commands before the join, and none of the other lists
+    created = [item["path"] for item in by_class["win",] if item.get("value") == []]
+    assert created == ["/spec/template/spec/files", "/spec/template/spec/postKubeadmCommands"]

@@ -51,6 +51,54 @@ def test_the_config_map_has_no_value_at_a_place_where_the_peer_has_none() -> Non
     }
 
 
+_MERGED = {
+    "HTTP_PROXY": ("proxy.http", "cluster.proxy.http"),
+    "HTTPS_PROXY": ("proxy.https", "cluster.proxy.https"),
+    "NO_PROXY": ("proxy.noProxy", "cluster.proxy.noProxy"),
+}
+CHARTS: dict[str, Mapping[str, tuple[str, ...]]] = {
+    # giantswarm/chart-operator 7839f2b, helm/chart-operator/templates/deployment.yaml
+    "chart-operator": _MERGED,
+    # giantswarm/cert-manager-app 5ce3511, helm/cert-manager/templates/proxy.yaml
+    "cert-manager-app": _MERGED,
+    # giantswarm/external-dns-app d3738a4, helm/external-dns-app/templates/deployment.yaml: a list of variables
+    "external-dns-app": dict.fromkeys(_MERGED, ("env",)),
+}
+"""Where charts take a variable from: the first value that is set. `scripts/charts` renders them with Helm."""
+
+
+def merge(*files: Any) -> Any:
+    """Merge files of values as Helm does: later ones win, lists are replaced."""
+    result: Any = {}
+    for value in files:
+        for key, below in value.items():
+            old = result.get(key)
+            result[key] = merge(old, below) if isinstance(old, dict) and isinstance(below, dict) else below
+    return result
+
+
+def find_variable(values: Any, name: str, places: tuple[str, ...]) -> Any:
+    for place in places:
+        value = values
+        for key in place.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, list):
+            value = next((item["value"] for item in value if item["name"] == name), None)
+        if value:
+            return value
+    return None
+
+
+@pytest.mark.parametrize("user", [{}, {"cluster": {"proxy": {"noProxy": "user.example"}}}])
+@pytest.mark.parametrize("chart", CHARTS)
+def test_charts_read_the_same_variables_from_both(chart: str, user: dict[str, Any]) -> None:
+    peer = merge(*(values_of(PEER[kind, VALUES]) for kind in ("ConfigMap", "Secret")), user)
+    own = merge(*(ours()[kind, VALUES] for kind in ("ConfigMap", "Secret")), user)
+    expected = {name: find_variable(peer, name, places) for name, places in CHARTS[chart].items()}
+    assert all(expected.values())
+    assert {name: find_variable(own, name, places) for name, places in CHARTS[chart].items()} == expected
+
+
 @pytest.mark.parametrize(
     ("kind", "loses"),
     [

@@ -11,10 +11,11 @@ from transom.cli.messages import tell
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines, report_stop
 
 if TYPE_CHECKING:
+    from transom.capi.bootstrap.machine_index import MachineIndex, MachineTemplate
     from transom.capi.values.cluster_objects import FleetObject
     from transom.cli.findings import Source
     from transom.kube.client import Client
-    from transom.proxy.objects import Cluster
+    from transom.proxy.objects import Cluster, MachineObject
     from transom.proxy.settings import ResolvedSettings
     from transom.sources.objects import Objects
 
@@ -67,41 +68,91 @@ def iter_template_additions(
 ) -> Iterator[dict[str, Any]]:
     """For each cluster, what there is to commit where its templates, or its class, are kept in Git."""
     from transom.capi.bootstrap.commit_entries import build_cluster_class_patch, build_template_objects
-    from transom.capi.bootstrap.machine_kinds import MachineFamily, MachineIndex
+    from transom.capi.bootstrap.machine_index import MachineIndex
+    from transom.capi.bootstrap.machine_kinds import needs_entries
     from transom.capi.check.machine_checks import iter_first_boot_entries
     from transom.capi.values.cluster_identity import InvalidIdentity
     from transom.capi.values.cluster_objects import get_key
 
     index = MachineIndex(objects.machine_objects)
+    if not objects.clusters and objects.machine_objects:
+        _warn("no Cluster is in the manifests: entries name the Secrets of a cluster, so add one")
+    patches: dict[str, tuple[str, dict[str, Any]]] = {}
+    first_boot: dict[str, dict[str, Any]] = {}
     for cluster in objects.clusters:
         egress = settings.clusters[get_key(cluster)]
         if egress is None:
             continue
+        name = cluster.place.object
         try:
             if form is TemplateReport.ENTRIES:
-                kinds = index.find_kinds(cluster)
-                if kinds.is_guess:
-                    name = cluster.place.object
-                    _warn(
-                        f"{name}: no MachineDeployment or MachinePool of it is here: these are entries for any of its workers"
-                    )
-                yield from build_template_objects(cluster, egress, show_secrets=show_secrets, kinds=kinds)
-                yield from iter_first_boot_entries(cluster, egress, index)
-            elif MachineFamily.KUBEADM not in index.find_kinds(cluster).families:
+                for item in iter_first_boot_entries(cluster, egress, index):
+                    first_boot.setdefault(f"{item['kind']}/{item['metadata']}", item)
+                if index.has_class(cluster):
+                    if needs_entries(egress) and _can_patch_class(cluster, index):
+                        _warn(f"{name}: a ClusterClass makes its templates: --machine-templates cluster-class prints its patch")
+                    continue
+                templates = index.list_templates(cluster)
+                _warn_about_guesses(name, templates)
+                yield from build_template_objects(cluster, egress, templates, show_secrets=show_secrets)
                 continue
-            elif (patch := build_cluster_class_patch(cluster, egress)) is not None:
-                name = f"<class of {cluster.metadata.name}>"
-                kind = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "metadata": {"name": name}}
-                yield {**kind, "spec": {"patches": [patch]}}
+            if not index.has_class(cluster) and (cluster.control_plane or index.list_workers(cluster)):
+                if needs_entries(egress) and index.list_templates(cluster):
+                    _warn(f"{name}: has no ClusterClass: --machine-templates entries prints what its templates get")
+                continue
+            if not _can_patch_class(cluster, index):
+                continue
+            own_class = index.find_class(cluster)
+            patch = build_cluster_class_patch(cluster, egress, own_class, index)
         except InvalidIdentity:
             # the examination has said so
             continue
+        if patch is None:
+            continue
+        if own_class is None:
+            _warn(f"{name}: its ClusterClass is not known here: put in the versions and the names of its classes")
+        label = own_class.place.object if own_class is not None else f"<class of {cluster.metadata.name}>"
+        if label in patches:
+            if patches[label][1] != patch:
+                other = patches[label][0]
+                _warn(f"{name}: needs another patch of {label} than {other}, such as for other CAs: use a class for each")
+            continue
+        patches[label] = name, patch
+        yield _build_class_object(own_class, label, patch)
+    yield from first_boot.values()
+
+
+def _can_patch_class(cluster: "Cluster", index: "MachineIndex") -> bool:
+    """Return True if the class of a cluster has templates that take entries, or can be one of kubeadm."""
+    from transom.capi.bootstrap.machine_kinds import MachineFamily
+
+    own_class = index.find_class(cluster)
+    if own_class is not None:
+        return bool(index.list_class_templates(own_class))
+    kinds = index.find_kinds(cluster)
+    return not kinds.missing_class and set(kinds.families) == {MachineFamily.KUBEADM}
+
+
+def _build_class_object(own_class: "MachineObject | None", label: str, patch: dict[str, Any]) -> dict[str, Any]:
+    version = f"{own_class.group}/{own_class.version}" if own_class is not None else "cluster.x-k8s.io/v1beta2"
+    metadata = {"name": own_class.name, "namespace": own_class.namespace} if own_class is not None else {"name": label}
+    return {"apiVersion": version, "kind": "ClusterClass", "metadata": metadata, "spec": {"patches": [patch]}}
+
+
+def _warn_about_guesses(cluster: str, templates: "list[MachineTemplate]") -> None:
+    """Name what is printed without its object: whether it exists, or whether its machines run Windows, is not known."""
+    if any(item.is_guess for item in templates):
+        _warn(f"{cluster}: no MachineDeployment or MachinePool of it is here: these are entries for any of its workers")
+    unknown = [f"{item.kind}/{item.namespace}/{item.name}" for item in templates if item.spec is None and not item.is_guess]
+    if unknown:
+        _warn(f"{cluster}: not in the manifests, printed as for Linux machines: {', '.join(unknown)}")
 
 
 def iter_unsupported_machines(objects: "Objects", settings: "ResolvedSettings", form: TemplateReport) -> Iterator[str]:
     """Yield an error for each cluster with machines that the printed entries do not reach."""
-    from transom.capi.bootstrap.machine_kinds import MachineFamily, MachineIndex, needs_entries
-    from transom.capi.check.machine_checks import describe_unsupported
+    from transom.capi.bootstrap.machine_index import MachineIndex
+    from transom.capi.bootstrap.machine_kinds import MachineFamily, needs_entries
+    from transom.capi.check.machine_checks import TALOS_IN_CLASS, describe_missing_class, describe_unsupported
     from transom.capi.values.cluster_objects import get_key
 
     index = MachineIndex(objects.machine_objects)
@@ -112,8 +163,10 @@ def iter_unsupported_machines(objects: "Objects", settings: "ResolvedSettings", 
         kinds = index.find_kinds(cluster)
         if kinds.unsupported:
             yield f"{cluster.place.object}: {describe_unsupported(kinds.unsupported)}"
-        if form is TemplateReport.CLUSTER_CLASS and set(kinds.families) - {MachineFamily.KUBEADM}:
-            yield f"{cluster.place.object}: the patch of a ClusterClass is for kubeadm alone; use --machine-templates entries"
+        if kinds.missing_class:
+            yield f"{cluster.place.object}: {describe_missing_class(kinds.missing_class)}"
+        if MachineFamily.TALOS in kinds.families and index.has_class(cluster):
+            yield f"{cluster.place.object}: {TALOS_IN_CLASS}"
 
 
 def _warn(message: str) -> None:

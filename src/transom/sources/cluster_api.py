@@ -76,7 +76,7 @@ def with_networking(
     if not any(item.version == "v1beta1" and item.kind in _KUBEADM for item in objects):
         return tuple(clusters)
     # not for those who have no control planes: it knows of settings
-    from transom.capi.bootstrap.machine_kinds import MachineIndex
+    from transom.capi.bootstrap.machine_index import MachineIndex
 
     index = MachineIndex(objects)
     return tuple(_with_networking(cluster, index.find_kubeadm(cluster), findings) for cluster in clusters)

@@ -14,9 +14,7 @@ EKS: the files of a kubeadm machine, and commands before EKS' own script. kubern
 bootstrap/eks/api/v1beta2/eksconfig_types.go and nodeadmconfig_types.go.
 """
 
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from transom.capi.bootstrap.kubeadm import Entries
 from transom.capi.bootstrap.machine_files import (
@@ -27,7 +25,6 @@ from transom.capi.bootstrap.machine_files import (
     build_restart_command,
     build_trust_entries,
 )
-from transom.capi.bootstrap.machine_kinds import RKE2_CONTROL_PLANE, TALOS_CONTROL_PLANE
 from transom.capi.bootstrap.yaml_text import render
 from transom.proxy.settings import Egress
 from transom.proxy.trust import format_pem
@@ -37,28 +34,9 @@ _SERVER: Final = "rke2-server"
 _AGENT: Final = "rke2-agent"
 
 
-def build_rke2_objects(name: str, namespace: str, secret: str, egress: Egress) -> list[dict[str, Any]]:
-    """Build the control plane and the workers' template with Transom's entries only; none if the machines get nothing."""
-    server, agent = (_convert_rke2_entries(_build_rke2_entries(secret, egress, service)) for service in (_SERVER, _AGENT))
-    if not server:
-        return []
-    return [
-        {
-            "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
-            "kind": RKE2_CONTROL_PLANE,
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": server,
-        },
-        {
-            "apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2",
-            "kind": "RKE2ConfigTemplate",
-            "metadata": {"name": f"{name}-linux", "namespace": namespace},
-            "spec": {"template": {"spec": agent}},
-        },
-    ]
-
-
-def _build_rke2_entries(secret: str, egress: Egress, service: str) -> Entries:
+def build_rke2_entries(secret: str, egress: Egress, *, control_plane: bool) -> Entries:
+    """Build the entries of a server (control plane) or an agent; none if the machines get nothing."""
+    service = _SERVER if control_plane else _AGENT
     entries = Entries()
     if "Nodes" not in egress.consumers:
         return entries
@@ -71,33 +49,8 @@ def _build_rke2_entries(secret: str, egress: Egress, service: str) -> Entries:
     return entries + Entries(pre=(build_restart_command((service, *egress.linux.services)),)) if entries.files else entries
 
 
-def _convert_rke2_entries(entries: Entries) -> dict[str, Any]:
-    lists = {"files": [msgspec.to_builtins(file) for file in entries.files], "preRKE2Commands": list(entries.pre)}
-    return {key: value for key, value in lists.items() if value}
-
-
-def build_talos_objects(name: str, namespace: str, egress: Egress, *, show_secrets: bool) -> list[dict[str, Any]]:
-    """Build the control plane and the workers' template with Transom's patches only; none if the machines get nothing."""
-    patches = _build_talos_patches(egress, show_secrets=show_secrets)
-    if not patches:
-        return []
-    return [
-        {
-            "apiVersion": "controlplane.cluster.x-k8s.io/v1alpha3",
-            "kind": TALOS_CONTROL_PLANE,
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {"controlPlaneConfig": {"controlplane": {"strategicPatches": patches}}},
-        },
-        {
-            "apiVersion": "bootstrap.cluster.x-k8s.io/v1beta1",
-            "kind": "TalosConfigTemplate",
-            "metadata": {"name": f"{name}-linux", "namespace": namespace},
-            "spec": {"template": {"spec": {"strategicPatches": patches}}},
-        },
-    ]
-
-
-def _build_talos_patches(egress: Egress, *, show_secrets: bool) -> list[str]:
+def build_talos_patches(egress: Egress, *, show_secrets: bool) -> list[str]:
+    """Build the strategic patches of a machine configuration; none if the machines get nothing."""
     if "Nodes" not in egress.consumers:
         return []
     patches = []
@@ -117,23 +70,9 @@ _SANDBOX_IMAGE: Final = "sandbox-image"
 of HTTP proxy for EKS containerd nodes?")."""
 
 
-def build_eks_objects(name: str, namespace: str, secret: str, egress: Egress, *, nodeadm: bool) -> list[dict[str, Any]]:
-    """Return the template of EKS workers with our entries alone, as EKSConfigTemplate or NodeadmConfigTemplate."""
+def build_eks_entries(secret: str, egress: Egress, *, nodeadm: bool) -> Entries:
+    """Build the entries of EKS workers: of an EKSConfig (Amazon Linux 2), or of a NodeadmConfig."""
     entries = build_linux_entries(secret, egress)
-    if not entries.files:
-        return []
-    if not nodeadm and (egress.http_proxy or egress.https_proxy):
+    if entries.files and not nodeadm and (egress.http_proxy or egress.https_proxy):
         entries += build_drop_ins(secret, (_SANDBOX_IMAGE,))
-    commands = "preNodeadmCommands" if nodeadm else "preBootstrapCommands"
-    return [
-        {
-            "apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2",
-            "kind": "NodeadmConfigTemplate" if nodeadm else "EKSConfigTemplate",
-            "metadata": {"name": f"{name}-linux", "namespace": namespace},
-            "spec": {
-                "template": {
-                    "spec": {"files": [msgspec.to_builtins(file) for file in entries.files], commands: list(entries.pre)}
-                }
-            },
-        }
-    ]
+    return entries

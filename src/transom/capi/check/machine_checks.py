@@ -4,24 +4,37 @@ And what a machine fetches before it has its bootstrap data with the settings. P
 """
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
+from transom.capi.bootstrap.commit_entries import build_entries
 from transom.capi.bootstrap.injection import list_foreign_drop_ins
-from transom.capi.bootstrap.machine_files import build_linux_entries, find_runtime
+from transom.capi.bootstrap.machine_files import is_own_path
+from transom.capi.bootstrap.machine_index import (
+    MachineIndex,
+    MachineTemplate,
+    build_machine_template,
+    find_control_plane_kind,
+    get_machine_spec,
+    is_worker,
+    list_bootstrap_kinds,
+    list_unmanaged_kinds,
+)
 from transom.capi.bootstrap.machine_kinds import (
     CONTROL_PLANES,
     EDITED,
-    MachineIndex,
+    SPEC_PATHS,
+    MachineFamily,
     MachineKinds,
-    find_control_plane_kind,
+    get_spec_path,
     is_known_bootstrap,
-    list_bootstrap_kinds,
     needs_entries,
     show_kind,
 )
+from transom.capi.bootstrap.windows_proxy import PROXY_CMD
 from transom.capi.values.cluster_identity import InvalidIdentity, build_systemd_name, get_cluster_id
 from transom.capi.values.cluster_objects import get_key
 from transom.common.escaping import escape_name
@@ -33,20 +46,6 @@ from transom.proxy.settings import Egress, ResolvedSettings
 from transom.proxy.trust import format_pem
 from transom.proxy.url import parse
 
-_FILES: Final[Mapping[str, tuple[str, ...]]] = {
-    "KubeadmConfigTemplate": ("template", "spec"),
-    "KubeadmConfig": (),
-    "KubeadmControlPlane": ("kubeadmConfigSpec",),
-    "KubeadmControlPlaneTemplate": ("template", "spec", "kubeadmConfigSpec"),
-    "RKE2ConfigTemplate": ("template", "spec"),
-    "RKE2ControlPlane": (),
-    "EKSConfigTemplate": ("template", "spec"),
-    "EKSConfig": (),
-    "NodeadmConfigTemplate": ("template", "spec"),
-    "NodeadmConfig": (),
-}
-"""Where objects have `files`, below `spec`."""
-
 
 def describe_unsupported(kinds: Iterable[str]) -> str:
     """Return that Transom has no entries for machines of these kinds, and what to do."""
@@ -56,10 +55,21 @@ def describe_unsupported(kinds: Iterable[str]) -> str:
     )
 
 
+def describe_missing_class(name: str) -> str:
+    """Return that a ClusterClass is not known, so that nothing can be said about its machines."""
+    return f"ClusterClass {escape_name(name)} is not known here: Transom cannot tell whether it has entries for its machines"
+
+
+TALOS_IN_CLASS: Final = (
+    "Talos' templates contain the values of one cluster, and the patch of a ClusterClass is for all: use variables of your own"
+)
+
+
 def examine_machines(objects: SettingsObjects, settings: ResolvedSettings) -> Iterator[Finding]:
     """Yield a warning for everything that keeps the settings from machines of the clusters."""
     index = MachineIndex(objects.machine_objects)
     classes: dict[str, Finding] = {}
+    missing: dict[tuple[str, str], Finding] = {}
     for cluster in objects.clusters:
         egress = settings.clusters.get(get_key(cluster))
         if egress is None or not needs_entries(egress):
@@ -69,7 +79,11 @@ def examine_machines(objects: SettingsObjects, settings: ResolvedSettings) -> It
             classes.setdefault(finding.object, finding)
         yield from _check_foreign_drop_ins(cluster, egress, index)
         yield from _check_fetches(cluster, egress, index)
+        for finding in _check_missing_entries(cluster, egress, index):
+            missing.setdefault((finding.object, finding.field), finding)
+    yield from missing.values()
     yield from classes.values()
+    yield from _check_workers_without_cluster(objects)
     yield from _check_ineffective_labels(objects.machine_objects)
 
 
@@ -79,38 +93,59 @@ def _check_kinds(cluster: Cluster, index: MachineIndex) -> Iterator[Finding]:
             ("spec", "controlPlaneRef", "kind"), describe_unsupported([show_kind(cluster.control_plane)])
         )
     if missing := index.find_missing_class(cluster):
-        message = (
-            f"ClusterClass {escape_name(missing)} is not known here: Transom cannot tell whether it has entries for "
-            f"its machines"
-        )
-        yield cluster.place.build_warning(("spec", "topology"), message)
-    path: Path = ("spec", "template", "spec", "bootstrap", "configRef", "kind")
+        yield cluster.place.build_warning(("spec", "topology"), describe_missing_class(missing))
     for item in index.list_workers(cluster):
-        template = get_at(item.spec, "template", "spec")
+        path: Path = ("spec", *(() if item.kind == "Machine" else ("template", "spec")), "bootstrap", "configRef", "kind")
+        template = get_machine_spec(item)
         kind = get_at(template, "bootstrap", "configRef", "kind")
         if not isinstance(kind, str) or not kind:
             infrastructure = str(get_at(template, "infrastructureRef", "kind") or item.kind)
             message = f"no bootstrap configuration: {describe_unsupported([show_kind(infrastructure)])}"
             yield item.place.build_warning(path, message)
         elif index.is_bootstrap_ignored(item):
-            message = "EKS ignores it without spec.awsLaunchTemplate of the AWSManagedMachinePool: set awsLaunchTemplate"
+            infrastructure = str(get_at(template, "infrastructureRef", "kind"))
+            message = f"{show_kind(infrastructure)} ignores it: {describe_unsupported([show_kind(infrastructure)])}"
+            if infrastructure == "AWSManagedMachinePool":
+                message = "EKS ignores it without spec.awsLaunchTemplate of the AWSManagedMachinePool: set awsLaunchTemplate"
             yield item.place.build_warning(path, message)
         elif not is_known_bootstrap(kind):
             yield item.place.build_warning(path, describe_unsupported([show_kind(kind)]))
+    for item in index.list_pools_without_machines(cluster):
+        yield item.place.build_warning(("spec",), describe_unsupported([item.kind]))
 
 
 def _check_class_kinds(cluster: Cluster, index: MachineIndex) -> Iterator[Finding]:
     own_class = index.find_class(cluster)
     if own_class is not None:
-        kinds = MachineKinds(find_control_plane_kind(own_class), tuple(list_bootstrap_kinds(own_class)))
+        kinds = MachineKinds(
+            find_control_plane_kind(own_class),
+            tuple(list_bootstrap_kinds(own_class)),
+            tuple(list_unmanaged_kinds(own_class)),
+        )
         if kinds.unsupported:
             yield own_class.place.build_warning(("spec",), describe_unsupported(kinds.unsupported))
+        elif MachineFamily.TALOS in kinds.families:
+            yield own_class.place.build_warning(("spec",), TALOS_IN_CLASS)
+
+
+def _check_workers_without_cluster(objects: SettingsObjects) -> Iterator[Finding]:
+    """Warn of workers whose Cluster is in another namespace: Cluster API and Transom look in their own."""
+    places = {get_key(cluster) for cluster in objects.clusters}
+    names = {name for _, name in places}
+    for item in objects.machine_objects:
+        name = get_at(item.spec, "clusterName")
+        if is_worker(item) and name in names and (item.namespace, name) not in places:
+            message = (
+                f"namespace {item.namespace} has no Cluster of that name: Transom reads workers in the Cluster's namespace"
+            )
+            yield item.place.build_warning(("spec", "clusterName"), message)
 
 
 def _check_ineffective_labels(objects: tuple[MachineObject, ...]) -> Iterator[Finding]:
     """Warn of objects that request entries and are not edited: another kind, or a Cluster without a class."""
+    of_machines = _list_machine_configs(objects)
     for item in objects:
-        if not item.inject or (item.group, item.kind) in EDITED:
+        if not item.inject or ((item.group, item.kind) in EDITED and (item.namespace, item.name) not in of_machines):
             continue
         if (item.group, item.kind) == ("cluster.x-k8s.io", "Cluster"):
             if get_at(item.spec, "topology"):
@@ -118,34 +153,89 @@ def _check_ineffective_labels(objects: tuple[MachineObject, ...]) -> Iterator[Fi
             message = "has no effect on a Cluster without a ClusterClass: put it on its templates and control plane"
         else:
             message = f"has no effect: Transom does not edit objects of the kind {item.kind}"
+            if (item.group, item.kind) in EDITED:
+                message = "has no effect: Transom edits the KubeadmConfig of a MachinePool, not that of a Machine"
             if is_known_bootstrap(item.kind) or item.kind in CONTROL_PLANES:
                 message += "; `transom render --machine-templates entries` prints what to commit"
         yield item.place.build_warning(("metadata", item.inject, "transom.dev/inject"), message)
 
 
-def _check_foreign_drop_ins(cluster: Cluster, egress: Egress, index: MachineIndex) -> Iterator[Finding]:
+_MISSING: Final = "Transom's entries are missing, so that machines start without the proxy and the CAs"
+_PRINTED: Final = "`transom render --machine-templates {}` prints what to commit"
+
+
+def _check_missing_entries(cluster: Cluster, egress: Egress, index: MachineIndex) -> Iterator[Finding]:
+    """Warn of templates that have no entries and do not request them: Transom does not edit those."""
     try:
-        secret = build_systemd_name(get_cluster_id(cluster))
+        secret = build_systemd_name(get_cluster_id(cluster), own=egress.own_drop_in)
     except InvalidIdentity:
         # the examination reports it
         return
-    for item in index.list_objects(cluster):
-        if item.kind not in _FILES:
+    own_class = index.find_class(cluster)
+    if own_class is not None:
+        templates = [item.template for item in index.list_class_templates(own_class)]
+        patched = "-systemd-proxy" in json.dumps(get_at(own_class.spec, "patches"), default=str)
+        if templates and not patched and not all(_has_entries(item, secret) for item in templates):
+            message = f"{_MISSING}: {_PRINTED.format('cluster-class')}"
+            yield own_class.place.build_warning(("spec", "patches"), message)
+        return
+    of_machines = _list_machine_configs(index.objects) if index.list_workers(cluster) else set()
+    for template in index.list_templates(cluster):
+        known = index.find_named(template.namespace, template.kind, template.name)
+        if known is None or index.has_class(cluster) or _has_entries(template, secret):
             continue
-        below = _FILES[item.kind]
-        spec = get_at(item.spec, *below)
-        listed = get_at(spec, "files")
-        if not isinstance(listed, list):
+        is_edited = (known.group, known.kind) in EDITED and (known.namespace, known.name) not in of_machines
+        if known.inject and is_edited:
+            continue
+        remedy = "set label transom.dev/inject, or commit what `transom render --machine-templates entries` prints"
+        message = f"{_MISSING}: {remedy if is_edited else _PRINTED.format('entries')}"
+        yield known.place.build_warning(("metadata", "labels"), message)
+
+
+def _has_entries(template: MachineTemplate, secret: str) -> bool:
+    """Return True if a template refers to Transom's Secret, has its CAs, or, for Talos, sets a proxy or CAs itself."""
+    if template.family is MachineFamily.TALOS:
+        return any(name in json.dumps(template.content, default=str) for name in ("_proxy", "TrustedRootsConfig"))
+    files = template.content.get("files")
+    return any(_is_own_file(file, secret) for file in (files if isinstance(files, list) else ()))
+
+
+def _list_machine_configs(objects: Iterable[MachineObject]) -> set[tuple[str, str]]:
+    """Return namespace and name of the KubeadmConfigs that Machines without an owner refer to: Transom does not edit them."""
+    machines = (item for item in objects if item.kind == "Machine" and is_worker(item))
+    references = ((item.namespace, get_at(item.spec, "bootstrap", "configRef")) for item in machines)
+    return {(namespace, str(get_at(item, "name"))) for namespace, item in references if get_at(item, "kind") == "KubeadmConfig"}
+
+
+def _check_foreign_drop_ins(cluster: Cluster, egress: Egress, index: MachineIndex) -> Iterator[Finding]:
+    try:
+        identity = get_cluster_id(cluster)
+    except InvalidIdentity:
+        # the examination reports it
+        return
+    secret = build_systemd_name(identity, own=egress.own_drop_in)
+    for item in index.list_objects(cluster):
+        template = build_machine_template(item)
+        listed = template.content.get("files") if template is not None else None
+        if template is None or not isinstance(listed, list):
             continue
         files = [file for file in listed if isinstance(file, dict)]
-        ours = [file for file in files if get_at(file, "contentFrom", "secret", "name") == secret]
-        paths = {file.path for file in build_linux_entries(secret, egress, runtime=find_runtime(spec)).files}
+        paths = {file.path for file in build_entries(template, identity, egress).files}
+        ours = [file for file in files if _is_own_file(file, secret)]
         foreign = [str(file.get("path")) for file in files if file.get("path") in paths and file not in ours]
         foreign += list_foreign_drop_ins(files, paths, ours)
         for path in foreign:
             number = next(at for at, file in enumerate(listed) if isinstance(file, dict) and file.get("path") == path)
             message = "sets a proxy for a service that gets Transom's drop-in, and systemd uses the last one by name: remove it"
+            below = get_spec_path(item.kind)
             yield item.place.build_warning(("spec", *below, "files", number, "path"), message)
+
+
+def _is_own_file(file: Any, secret: str) -> bool:
+    """Return True for a file of the cluster's Secrets, or one that Transom writes itself."""
+    names = (secret, secret.replace("-systemd-", "-windows-"))
+    path = str(get_at(file, "path"))
+    return get_at(file, "contentFrom", "secret", "name") in names or is_own_path(path) or path == PROXY_CMD
 
 
 class MachineFetch(msgspec.Struct, frozen=True):
@@ -206,16 +296,16 @@ def _list_ignition_users(cluster: Cluster, index: MachineIndex) -> set[tuple[str
     control_plane = index.find_kubeadm(cluster) or index.find_named(
         namespace, cluster.control_plane, cluster.control_plane_name
     )
-    if control_plane is not None and control_plane.kind in _FILES:
+    if control_plane is not None and control_plane.kind in SPEC_PATHS:
         template = get_at(control_plane.spec, "machineTemplate")
         reference = get_at(template, "spec", "infrastructureRef") or get_at(template, "infrastructureRef")
-        pairs.append((get_at(control_plane.spec, *_FILES[control_plane.kind]), reference))
+        pairs.append((get_at(control_plane.spec, *SPEC_PATHS[control_plane.kind]), reference))
     for item in index.list_workers(cluster):
-        part = get_at(item.spec, "template", "spec")
+        part = get_machine_spec(item)
         reference = get_at(part, "bootstrap", "configRef")
         config = index.find_named(namespace, get_at(reference, "kind"), get_at(reference, "name"))
         if config is not None:
-            pairs.append((get_at(config.spec, *_FILES.get(config.kind, ())), get_at(part, "infrastructureRef")))
+            pairs.append((get_at(config.spec, *SPEC_PATHS.get(config.kind, ())), get_at(part, "infrastructureRef")))
     return {
         (str(get_at(reference, "kind")), str(get_at(reference, "name")))
         for spec, reference in pairs
