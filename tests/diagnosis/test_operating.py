@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from transom.cli.status_table import iter_screen
+from transom.diagnosis.checks import diagnose
 from transom.diagnosis.overview import build_overview, find_leader, needs_second_look
 from transom.diagnosis.snapshot import Observed
 
@@ -145,3 +146,24 @@ def test_rights_and_a_namespace_that_goes_are_at_the_top() -> None:
     assert "may not update configmaps" in text
     assert "is being deleted since" in text
     assert msgspec.to_builtins(found)["rights"]
+
+
+@pytest.mark.parametrize("seconds_ago", [1, 9000])
+def test_writes_that_are_refused_are_reported_while_the_leader_works(seconds_ago: float) -> None:
+    held = lease(seconds_ago)
+    held["metadata"]["annotations"] = {"transom.dev/refused-writes": "create configmaps in transom-system: exceeded quota: q"}
+    found = seen(proxy(1, 1), held)
+    works = seconds_ago < 60
+    text = "\n".join(line.text for line in iter_screen(build_overview(found), NOW))
+    assert ("exceeded quota: q" in text) == works
+    findings = [item for item in diagnose(found) if item.id == "writes-refused"]
+    assert [("exceeded quota: q" in item.evidence) for item in findings] == [True] * works
+
+
+def test_doctor_lists_each_missing_right() -> None:
+    rights = [f"patch kind{number}s in {NS}" for number in range(40)]
+    user = f"system:serviceaccount:{NS}:transom"
+    reviews = tuple({"metadata": {"name": right}, "spec": {"user": user}, "status": {"allowed": False}} for right in rights)
+    found = msgspec.structs.replace(seen(), objects={"SubjectAccessReview": reviews})
+    (finding,) = [item for item in diagnose(found) if item.id == "rights-missing"]
+    assert all(right in finding.evidence for right in rights)

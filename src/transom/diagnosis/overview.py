@@ -10,6 +10,7 @@ import msgspec
 from transom.common.mappings import get_at
 from transom.common.timestamps import parse_timestamp
 from transom.controllers.egress.host_counts import WAITS
+from transom.controllers.runtime.lease_annotations import REFUSED_WRITES
 from transom.diagnosis.fields import get_condition, get_items, get_labels, get_mapping, get_metadata, get_name, get_namespace
 from transom.diagnosis.snapshot import Observed, Unread, Value
 from transom.pods.outdated import Outdated
@@ -143,6 +144,8 @@ class Overview(msgspec.Struct, frozen=True):
     """Why nothing can be created in Transom's namespace: it is being deleted."""
     rights: tuple[str, ...] = ()
     """What Transom's ServiceAccounts may not do, though their options require it."""
+    refused: str = ""
+    """Which writes of the operator the API server refuses although it has the right."""
 
 
 def build_overview(observed: Observed, pods: tuple[Outdated, ...] | None = None, version: str = "") -> Overview:
@@ -169,6 +172,7 @@ def build_overview(observed: Observed, pods: tuple[Outdated, ...] | None = None,
         unread=observed.unread,
         terminating=describe_termination(observed),
         rights=tuple(iter_missing_rights(observed)),
+        refused=describe_refused_writes(observed),
     )
 
 
@@ -185,6 +189,15 @@ def iter_missing_rights(observed: Observed) -> Iterator[str]:
     for obj in observed.list_objects("SubjectAccessReview"):
         if get_at(obj, "status", "allowed") is False:
             yield f"{get_at(obj, 'spec', 'user')} may not {get_name(obj)}"
+
+
+def describe_refused_writes(observed: Observed) -> str:
+    """Return which writes the API server refuses to the leader, as the leader notes on its lease; empty if none."""
+    who = find_leader(observed)
+    if who is None or not who.working:
+        return ""
+    lease = next((own_object for own_object in observed.iter_own_objects("Lease") if get_name(own_object) == _LEASE), {})
+    return str(get_mapping(get_metadata(lease), "annotations").get(REFUSED_WRITES) or "")
 
 
 def get_urgency_key(row: ObjectStatus) -> tuple[object, ...]:
