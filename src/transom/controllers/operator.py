@@ -439,7 +439,7 @@ class Operator:
         if evidence := self._restore_evidence:
             self._restore_evidence = ""
             regarding = Regarding(LEASES.api_version, LEASES.kind, "transom", self._options.namespace)
-            message = f"the cluster was restored ({evidence}): Transom read all objects again and checks every host"
+            message = f"{evidence}: as after a restore of etcd, Transom read all objects again and checks every host"
             leadership.recorder.record_warning(regarding, "ClusterRestored", message)
 
     async def _identify_owner(self) -> Owner:

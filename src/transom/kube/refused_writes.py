@@ -1,7 +1,7 @@
 """Writes that an API server refuses for another reason than a missing right, as a state: since when, and until one succeeds.
 
-A quota, an admission webhook or policy of others, a namespace that is being deleted, a full etcd: requests are answered, reads
-go on, and what Transom knows does not get into the cluster.
+The cause is a quota, an admission webhook or policy of others, a namespace that is being deleted, or a full etcd: the server
+answers reads, and the state that Transom knows does not get into the cluster.
 """
 
 import re
