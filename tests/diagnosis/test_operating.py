@@ -167,3 +167,38 @@ def test_doctor_lists_each_missing_right() -> None:
     found = msgspec.structs.replace(seen(), objects={"SubjectAccessReview": reviews})
     (finding,) = [item for item in diagnose(found) if item.id == "rights-missing"]
     assert all(right in finding.evidence for right in rights)
+
+
+@pytest.mark.parametrize(
+    ("refused", "right", "doubted"),
+    [
+        ("patch windowsinstances.transom.dev/status in transom-system: no", "", {"WindowsInstance"}),
+        ("patch egressproxies.transom.dev/status: no; create configmaps: no", "", {"EgressProxy"}),
+        ("patch windowsinstances.transom.dev in transom-system: no", "", set()),
+        ("", "patch windowsinstances.transom.dev/status in transom-system", {"WindowsInstance"}),
+        ("", "patch egressproxies.transom.dev/status", {"EgressProxy"}),
+        ("", "patch egressproxies.transom.dev", set()),
+    ],
+)
+def test_a_status_that_the_operator_cannot_write_is_not_ready(refused: str, right: str, doubted: set[str]) -> None:
+    held = lease(1)
+    held["metadata"]["annotations"] = {"transom.dev/refused-writes": refused}
+    found = seen(proxy(1, 1), host("win-1", 1, 1), held)
+    user = f"system:serviceaccount:{NS}:transom"
+    review = {"metadata": {"name": right}, "spec": {"user": user}, "status": {"allowed": False}}
+    reviews = (review,) if right else ()
+    found = msgspec.structs.replace(found, objects={**found.objects, "SubjectAccessReview": reviews})
+    overview = build_overview(found)
+    assert {row.kind for row in overview.objects if row.reason == "StatusRefused"} == doubted
+    assert all((row.ready == "True") == (row.kind not in doubted) for row in overview.objects)
+
+
+def test_a_lease_that_nobody_may_take_for_long_names_its_end() -> None:
+    held = lease(90, "stranger")
+    held["spec"]["leaseDurationSeconds"] = 31_536_000
+    found = seen(proxy(1, 1), held)
+    assert build_overview(found).leader is not None
+    assert not build_overview(found).leader.working  # type: ignore[union-attr]
+    (finding,) = [item for item in diagnose(found) if item.id == "leader-missing"]
+    assert "31,536,000" in finding.evidence
+    assert finding.command == f"kubectl delete lease transom -n {NS}"
