@@ -99,9 +99,18 @@ async def _explain_refused_roles(client: Client, roles: Sequence[Mapping[str, An
 async def read_account_rights(client: Client, namespace: str, deployment: Mapping[str, Any] | None) -> Rights:
     """Return which rights of its roles the operator's ServiceAccount lacks, by the controllers that its Deployment runs."""
     account = _format_account(namespace, deployment, NAME)
-    openshift = any(item.get("name") == "config.openshift.io" for item in get_items(await client.get_json("/apis"), "groups"))
+    openshift = await _has_group(client, "config.openshift.io")
     wanted = list(_list_role_rights(namespace, _list_controllers(deployment), openshift=openshift))
     return await _review_rights(client, wanted, "subjectaccessreviews", _build_subject(namespace, account))
+
+
+async def _has_group(client: Client, name: str) -> bool:
+    try:
+        groups = get_items(await client.get_json("/apis"), "groups")
+    except StatusError:
+        # by default every authenticated user may read it (ClusterRole system:discovery)
+        return False
+    return any(item.get("name") == name for item in groups)
 
 
 async def read_missing_rights(client: Client, seen: Observed) -> tuple[tuple[dict[str, Any], ...], str]:
