@@ -170,7 +170,12 @@ async def test_a_quota_forbids_the_record_of_a_rollout(stricken: Cluster) -> Non
         for host in hosts.values():
             await has_proxy(host, OTHER)
         await has_condition(stricken, "WritesRefused", "False")
-        assert find(await look(stricken), "writes-refused") == []
+
+        async def is_noted_no_more() -> bool:
+            # the lease is written when it is renewed
+            return find(await look(stricken), "writes-refused") == []
+
+        await until(is_noted_no_more)
 
 
 async def test_an_admission_webhook_of_others_is_down(stricken: Cluster) -> None:
