@@ -316,6 +316,14 @@ class ControlPlane:
         self.kill("kube-apiserver")
         self.start_apiserver()
 
+    def rotate_authority(self) -> None:
+        """Replace the CA of the API server and its certificate, and start it again: who trusts the former CA fails."""
+        self.kill("kube-apiserver")
+        self._issue_server_certificate(Authority(self.directory))
+        self._connections.close()
+        self._connections = Connections(self.address, self.port, self.authority_file, self.admin_token)
+        self.start_apiserver()
+
     def signal(self, name: str, what: signal.Signals) -> None:
         """Send a signal to one program, such as SIGSTOP."""
         self._processes[name].send_signal(what)
@@ -397,6 +405,12 @@ class ControlPlane:
     def read_revision(self) -> int:
         """Return etcd's current revision; objects that are created later have a higher one."""
         return int(self._request_etcd("maintenance/status", {})["header"]["revision"])
+
+    def set_etcd_full(self, *, full: bool) -> None:
+        """Raise or clear the alarm NOSPACE, which etcd raises when its database reaches the quota: it refuses every write."""
+        member = self._request_etcd("maintenance/status", {})["header"]["member_id"]
+        alarm = {"action": "ACTIVATE" if full else "DEACTIVATE", "memberID": member, "alarm": "NOSPACE"}
+        self._request_etcd("maintenance/alarm", alarm)
 
     def copy_etcd(self, target: Path) -> None:
         """Copy etcd's present data, as a backup: what a crash would leave, which etcd recovers from."""
@@ -481,14 +495,17 @@ class ControlPlane:
         here.mkdir(parents=True, exist_ok=True)
         (here / "clients").mkdir(exist_ok=True)
         authority, clients = Authority(here), Authority(here / "clients", "test-clients-ca")
-        first_service = SERVICE_NETWORK.replace(".0.0/16", ".0.1")
-        authority.issue("server", "kube-apiserver", addresses=(self.address, "kubernetes.default.svc", first_service))
+        self._issue_server_certificate(authority)
         clients.issue("kubelet-client", "kube-apiserver-kubelet-client", organizations=("system:masters",))
         clients.issue("other-client", "other-client", organizations=("system:masters",))
         write_key_pair(here / "sa.key", here / "sa.pub")
         (here / "tokens.csv").write_text(f"{self.admin_token},admin,admin,system:masters\n")
         (here / "audit-policy.yaml").write_text(yaml.safe_dump(_AUDIT_POLICY))
         self.write_kubeconfig("admin", self.admin_token)
+
+    def _issue_server_certificate(self, authority: Authority) -> None:
+        first_service = SERVICE_NETWORK.replace(".0.0/16", ".0.1")
+        authority.issue("server", "kube-apiserver", addresses=(self.address, "kubernetes.default.svc", first_service))
 
     def start_controller_manager(self) -> None:
         """Start kube-controller-manager with `CONTROLLERS`; `kill` ends it."""

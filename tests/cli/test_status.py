@@ -131,7 +131,12 @@ def test_what_stands_around_the_hosts(config: str) -> None:
     assert "halted: win-2 failed" in told
     found = run("status", "--kubeconfig", config, "-o", "json").json
     assert found["rollout"] == {"total": 3, "updated": 1, "waiting": 1, "failed": 1, "halted": "win-2 failed", "outdated": ""}
-    assert found["leader"] == {"holder": "transom-0", "renewed": "2020-01-01T00:00:00.000000Z", "working": False}
+    assert found["leader"] == {
+        "holder": "transom-0",
+        "renewed": "2020-01-01T00:00:00.000000Z",
+        "working": False,
+        "duration": 15,
+    }
 
 
 @pytest.mark.parametrize("forbidden", [("/apis/apps", "/apis/coordination"), ("/apis/transom.dev/v1alpha1/egress",)])
@@ -298,7 +303,8 @@ def versioned(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_cluster_without_transom(cluster: Cluster, config: str) -> None:
-    cluster.lists = {"/api/v1/namespaces/elsewhere": []}
+    cluster.lists = {}
+    cluster.texts["/api/v1/namespaces/elsewhere"] = json.dumps({"metadata": {"name": "elsewhere"}})
     for more in ((), ("--watch",)):
         told = run("status", "--kubeconfig", config, "-n", "elsewhere", *more)
         assert (told.code, told.out) == (1, "")

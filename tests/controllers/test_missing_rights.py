@@ -2,14 +2,17 @@
 
 import asyncio
 import contextlib
+import copy
 import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
 
+import msgspec
 import pytest
 from lab.control_plane import ControlPlane
 from tests.support.operator.clusters import PROXY, QUICK, Cluster, admin, at_work, environment
+from tests.support.operator.foreign import definition
 from tests.support.waiting import until
 
 from transom.cli.commands.manifests import find_other_install
@@ -19,12 +22,17 @@ from transom.controllers.runtime.options import HostTimings
 from transom.diagnosis.checks import diagnose
 from transom.diagnosis.overview import build_overview
 from transom.diagnosis.snapshot import Observed
+from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect
+from transom.kube.errors import ConnectionFailed, StatusError
 from transom.kube.objects import UnstructuredObject
+from transom.kube.reflector import ReflectorPace
 from transom.kube.resources import EGRESS_PROXIES, Resource
 from transom.manifests.definitions import build_crds
-from transom.manifests.roles import iter_roles
+from transom.manifests.roles import ALWAYS, GRANTS, iter_roles
+from transom.manifests.templates import OWN
+from transom.proxy.infrastructure_kinds import read_kinds
 from winsim import Simulator
 
 pytestmark = pytest.mark.lab
@@ -51,9 +59,14 @@ LIVE = (
     Right("create", "", "events", own=True),
     Right("patch", "transom.dev", "windowsinstances/status", own=True),
     Right("patch", "transom.dev", "egressproxies/status"),
+    Right("update", "", "configmaps", own=True),
 )
+HASH_KEY = Right("create", "", "secrets", own=True)
+"""Without it no host is judged: Secret transom-hash-key is made before the first status."""
 START = (
     Right("list", "", "secrets", own=True),
+    HASH_KEY,
+    Right("patch", "", "secrets", own=True),
     Right("list", "", "configmaps"),
     Right("list", "", "nodes"),
     Right("list", "transom.dev", "windowsinstances", own=True),
@@ -62,6 +75,39 @@ START = (
     Right("list", "", "pods"),
 )
 """What an operator reads or makes as it starts."""
+DELETION = Right("get", "apiextensions.k8s.io", "customresourcedefinitions")
+"""What it needs when the settings are deleted."""
+NO_REQUESTS = {
+    Right("approve", "certificates.k8s.io", "signers"): "no request has this verb: the server's admission plugin"
+    " CertificateApproval asks for it when a certificate is approved",
+}
+"""Rights that no request can lack, with the reason."""
+CLUSTER_SCOPED = frozenset(
+    (
+        "certificatesigningrequests",
+        "certificatesigningrequests/approval",
+        "controllerconfigs",
+        "customresourcedefinitions",
+        "egressproxies",
+        "egressproxies/status",
+        "imagedigestmirrorsets",
+        "images",
+        "imagetagmirrorsets",
+        "infrastructures",
+        "machineconfigpools",
+        "machineconfigs",
+        "mutatingwebhookconfigurations",
+        "namespaces",
+        "nodes",
+        "proxies",
+        "servicecidrs",
+        "signers",
+    )
+)
+OPTIONAL = frozenset(plural for _, plural in read_kinds().values())
+"""Kinds that the operator treats as absent while it may not read them: only status and doctor name the right."""
+LISTED = 5
+"""Rights that a condition names."""
 BASE_KINDS = ("secrets", "configmaps", "nodes", "windowsinstances", "egressproxies")
 """Without these nothing can be decided."""
 
@@ -72,18 +118,86 @@ def own_control_plane() -> Iterator[ControlPlane]:
         yield running
 
 
+class Need(NamedTuple):
+    """A right where the roles grant it: in a namespace or (empty) everywhere, and for a name or (empty) any."""
+
+    right: Right
+    namespace: str
+    name: str
+
+    def build_request(self, own: str) -> tuple[str, str, dict[str, str], str]:
+        """Return method, path, query and content type of a request that needs the right."""
+        verb, group, resource, _ = self.right
+        plural, _, subresource = resource.partition("/")
+        namespace, name = ((own if item == OWN else item) for item in (self.namespace or "default", self.name or "absent"))
+        path = f"/apis/{group}/v1" if group else "/api/v1"
+        if resource not in CLUSTER_SCOPED and (self.namespace or verb not in ("list", "watch")):
+            path += f"/namespaces/{namespace}"
+        named = verb not in ("list", "watch", "create") or bool(subresource) or (verb == "create" and bool(self.name))
+        path += f"/{plural}" + f"/{name}" * named + f"/{subresource}" * bool(subresource)
+        if verb == "create" and self.name:
+            # only an apply names the object that it creates
+            return "PATCH", path, {"fieldManager": "transom"}, "application/apply-patch+yaml"
+        query = {"watch": "true"} if verb == "watch" else {}
+        if self.name and verb in ("list", "watch"):
+            query["fieldSelector"] = f"metadata.name={name}"
+        return METHODS[verb], path, query, "application/merge-patch+json" if verb == "patch" else "application/json"
+
+
+METHODS = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "patch": "PATCH",
+    "update": "PUT",
+    "delete": "DELETE",
+}
+
+
+def derive_needs() -> list[Need]:
+    """Return each right of each controller."""
+    needs = []
+    for grants in (ALWAYS, *GRANTS.values()):
+        for place, rules in (("", grants.everywhere), *grants.iter_namespaced_rules(OWN, openshift=True)):
+            needs += [
+                Need(Right(verb, rule.group, resource, own=place == OWN), place, name)
+                for rule in rules
+                for resource in rule.resources
+                for verb in rule.verbs
+                for name in rule.names or ("",)
+            ]
+    return list(dict.fromkeys(needs))
+
+
+def derive_rest() -> list[Need]:
+    """Return the rights that have no test of their own."""
+    tested = {*LIVE, *START, DELETION, *NO_REQUESTS}
+    return [need for need in derive_needs() if need.right not in tested]
+
+
+def iter_batches(needs: list[Need]) -> Iterator[list[Need]]:
+    """Yield as many rights at a time as a condition names, of one verb: an apply needs `patch` to be refused `create`."""
+    by_verb: dict[str, list[Need]] = {}
+    for need in needs:
+        by_verb.setdefault(need.right.verb, []).append(need)
+    for group in by_verb.values():
+        yield from (group[start : start + LISTED] for start in range(0, len(group), LISTED))
+
+
 class Installed:
     """Transom's roles and Deployment in the namespace of a test."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.objects = [role for role in iter_roles(cluster.namespace, CONTROLLERS) if role["kind"] != "Namespace"]
+    def __init__(self, cluster: Cluster, controllers: tuple[str, ...] = CONTROLLERS, *, openshift: bool = False) -> None:
+        self.cluster, self.controllers = cluster, controllers
+        made = iter_roles(cluster.namespace, controllers, openshift=openshift)
+        self.objects = [role for role in made if role["kind"] != "Namespace"]
 
     async def grant(self) -> None:
         await asyncio.to_thread(self.cluster.control_plane.apply, self.objects)
 
     async def deploy(self) -> None:
-        arguments = ["run", f"--controllers={','.join(CONTROLLERS)}"]
+        arguments = ["run", f"--controllers={','.join(self.controllers)}"]
         container = {"name": "transom", "image": "r.example/transom:1", "args": arguments}
         labels = {"app": "transom"}
         spec = {
@@ -104,13 +218,22 @@ class Installed:
         body = {**role, "rules": rules}
         await asyncio.to_thread(self.cluster.control_plane.request, "PUT", path, body)
 
+    async def revoke_everywhere(self, rights: set[Right]) -> None:
+        """Take the verbs out of each role, of whatever namespace."""
+        roles = [copy.deepcopy(item) for item in self.objects if item["kind"] in ("ClusterRole", "Role")]
+        for role in roles:
+            for right in rights:
+                role["rules"] = [item for rule in role["rules"] for item in without(rule, right)]
+        changed = [role for role in roles if role not in self.objects]
+        await asyncio.to_thread(self.cluster.control_plane.apply, changed)
+
     @contextlib.asynccontextmanager
-    async def operator(self) -> AsyncIterator[Operator]:
+    async def operator(self, reflector: ReflectorPace = QUICK) -> AsyncIterator[Operator]:
         plane, namespace = self.cluster.control_plane, self.cluster.namespace
         token = await asyncio.to_thread(plane.create_service_account_token, namespace, "transom")
         connection = connect(str(plane.write_kubeconfig(f"{namespace}-run", token)))
         pace = HostTimings(rights=0.6)
-        options = Options(namespace=namespace, reflector=QUICK, workers=4, controllers=CONTROLLERS, pace=pace)
+        options = Options(namespace=namespace, reflector=reflector, workers=4, controllers=self.controllers, pace=pace)
         try:
             async with at_work(Operator(Client(connection), options)) as running:
                 yield running
@@ -160,6 +283,100 @@ async def installed(own_control_plane: ControlPlane, simulator: Simulator) -> As
         await asyncio.to_thread(own_control_plane.delete, made.objects)
 
 
+def test_each_right_of_the_roles_is_in_a_table() -> None:
+    rights = {need.right for need in derive_needs()}
+    # none that the roles do not grant
+    assert {*LIVE, *START, DELETION, *NO_REQUESTS} <= rights
+    assert rights == {*LIVE, *START, DELETION, *NO_REQUESTS} | {need.right for need in derive_rest()}
+    # and a request for each of the rest
+    assert {need.right.verb for need in derive_rest()} <= set(METHODS)
+    assert all(NO_REQUESTS.values())
+
+
+async def test_each_other_right_is_named_and_comes_back(own_control_plane: ControlPlane, simulator: Simulator) -> None:
+    """Of all controllers, with OpenShift's: what a request is refused for lack of, whichever part of Transom sends it."""
+    plane = own_control_plane
+    openshift = definition("config.openshift.io", "v1", "Proxy", "proxies", "Cluster")
+    places = sorted({need.namespace for need in derive_needs() if need.namespace.startswith("openshift-")})
+    namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place}} for place in places]
+    await asyncio.to_thread(plane.define, [openshift])
+    await asyncio.to_thread(plane.apply, namespaces)
+    async with admin(plane) as client:
+        cluster = Cluster(plane, client, simulator)
+        await cluster.prepare()
+        installed = Installed(cluster, tuple(GRANTS), openshift=True)
+        await installed.grant()
+        await installed.deploy()
+        await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+        async with installed.operator() as operator:
+            await until(lambda: is_observed(installed))
+            assert build_overview(await installed.seen()).rights == ()
+            for batch in iter_batches(derive_rest()):
+                await check_batch(installed, operator, batch)
+        await cluster.leave()
+    await asyncio.to_thread(plane.delete, installed.objects)
+    await asyncio.to_thread(plane.forget, [openshift])
+
+
+async def check_batch(installed: Installed, operator: Operator, batch: list[Need]) -> None:
+    client, own = operator._client, installed.cluster.namespace
+    await installed.revoke_everywhere({need.right for need in batch})
+
+    async def is_refused(need: Need) -> bool:
+        """Ask until it is refused: the server's authorizer follows the roles by a watch."""
+        method, path, query, content_type = need.build_request(own)
+        body = None
+        if content_type.startswith("application/apply"):
+            kind = {"secrets": "Secret", "configmaps": "ConfigMap"}[need.right.resource]
+            body = {"apiVersion": "v1", "kind": kind, "metadata": {"name": path.split("/")[-1]}}
+        elif method in ("POST", "PATCH", "PUT"):
+            body = {}
+        try:
+            async with asyncio.timeout(2):
+                await client.request(method, path, query, body, content_type=content_type)
+        except StatusError as error:
+            return error.code == 403
+        except (TimeoutError, ConnectionFailed):
+            # a watch that was admitted goes on
+            return False
+        return False
+
+    for need in batch:
+        await until(lambda need=need: is_refused(need))
+    for need in batch:
+        if need.right.resource not in OPTIONAL:
+            await until(lambda need=need: installed.reported(need.right))
+    seen = await installed.seen()
+    overview = build_overview(seen)
+    (finding,) = [item for item in diagnose(seen) if item.id == "rights-missing"]
+    for need in batch:
+        assert str(need.right) in finding.evidence
+        assert any(str(need.right) in item for item in overview.rights)
+    await installed.grant()
+    try:
+        await until(lambda: not operator.rights.missing)
+    except AssertionError:
+        raise AssertionError(f"granted again, and still reported: {operator.rights.missing}") from None
+
+
+async def test_the_right_to_see_that_the_definition_is_kept(installed: Installed) -> None:
+    """Without it a deletion of the settings could be the end of the CRD: hosts keep what they have until it is known."""
+    cluster = installed.cluster
+    host = await cluster.simulator.add_host()
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    await cluster.instance("win-1", host)
+    async with installed.operator() as operator:
+        await cluster.until("win-1", Configured="True", ProxyApplied="True/Applied")
+        await installed.revoke(DELETION)
+        await cluster.delete(EGRESS_PROXIES, "cluster")
+        await until(lambda: installed.reported(DELETION))
+        await check_status_and_doctor(installed, DELETION)
+        assert f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet")
+        await installed.grant()
+        await until(lambda: not environment(host, "kubelet"))
+        await until(lambda: not operator.rights.missing)
+
+
 async def check_status_and_doctor(installed: Installed, right: Right) -> None:
     seen = await installed.seen()
     assert any(str(right) in item for item in build_overview(seen).rights), build_overview(seen).rights
@@ -173,13 +390,19 @@ async def test_a_right_that_goes_while_it_works(installed: Installed, right: Rig
     host = await cluster.simulator.add_host()
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
     await cluster.instance("win-1", host)
+    # the first host of several is recorded before it is changed
+    others = ("win-3", "win-4") if right.resource == "configmaps" else ()
+    for name in others:
+        await cluster.instance(name, await cluster.simulator.add_host())
     async with installed.operator() as operator:
-        await cluster.until("win-1", ProxyApplied="True/Applied")
+        for name in ("win-1", *others):
+            await cluster.until(name, ProxyApplied="True/Applied")
         assert build_overview(await installed.seen()).rights == ()
         # a change to a host that has settings makes ConfigMap transom-rollouts, which later ones update
         await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, noProxy=".first.example")
         await until(lambda: any(".first.example" in item for item in environment(host, "kubelet")))
-        await cluster.until("win-1", Configured="True", ProxyApplied="True/Applied")
+        for name in ("win-1", *others):
+            await cluster.until(name, Configured="True", ProxyApplied="True/Applied")
         await installed.revoke(right)
         if right.resource == "events":
             # a host that gets its first settings is told of
@@ -215,6 +438,9 @@ async def test_a_right_that_is_missing_at_the_start(installed: Installed, right:
             assert right.resource.rstrip("s") in operator.describe_unread().lower()
         if right.resource in BASE_KINDS and right.verb == "list":
             assert not operator.ready
+        elif right == HASH_KEY:
+            await until(lambda: operator.ready)
+            assert (await cluster.conditions("win-1"))["ProxyApplied"][0] == "Unknown"
         else:
             # what does not need it works
             await until(lambda: operator.ready)
@@ -223,6 +449,32 @@ async def test_a_right_that_is_missing_at_the_start(installed: Installed, right:
         await until(lambda: operator.ready and all(operator._decided.values()))
         await cluster.until("win-1", Configured="True", ProxyApplied="True/Applied")
         await until(lambda: not operator.rights.missing)
+
+
+async def test_what_was_refused_is_tried_again_when_the_right_is_back(installed: Installed) -> None:
+    """Whatever the backoff has come to: after an hour without a right that is minutes."""
+    cluster = installed.cluster
+    host = await cluster.simulator.add_host()
+    await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
+    await cluster.instance("win-1", host)
+    status, nodes = Right("patch", "transom.dev", "egressproxies/status"), Right("list", "", "nodes")
+    await installed.revoke(nodes)
+    never = msgspec.structs.replace(QUICK, backoff=Backoff(10_000, 10_000))
+    async with installed.operator(never) as operator:
+        await until(lambda: installed.reported(nodes))
+        await installed.grant()
+        await until(lambda: operator.ready)
+        await cluster.until("win-1", Configured="True", ProxyApplied="True/Applied")
+        await until(lambda: not operator.rights.missing)
+        await installed.revoke(status)
+        await cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER)
+        await until(lambda: installed.reported(status))
+        egress = operator.controllers["egress"].queue
+        egress._backoff = Backoff(10_000, 10_000)
+        before = egress.count_failures((None, "cluster"))
+        await until(lambda: egress.count_failures((None, "cluster")) > before)
+        await installed.grant()
+        await until(lambda: is_observed(installed))
 
 
 async def test_another_install_takes_the_binding(installed: Installed) -> None:

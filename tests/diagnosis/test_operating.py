@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from transom.cli.status_table import iter_screen
+from transom.diagnosis.checks import diagnose
 from transom.diagnosis.overview import build_overview, find_leader, needs_second_look
 from transom.diagnosis.snapshot import Observed
 
@@ -145,3 +146,59 @@ def test_rights_and_a_namespace_that_goes_are_at_the_top() -> None:
     assert "may not update configmaps" in text
     assert "is being deleted since" in text
     assert msgspec.to_builtins(found)["rights"]
+
+
+@pytest.mark.parametrize("seconds_ago", [1, 9000])
+def test_writes_that_are_refused_are_reported_while_the_leader_works(seconds_ago: float) -> None:
+    held = lease(seconds_ago)
+    held["metadata"]["annotations"] = {"transom.dev/refused-writes": "create configmaps in transom-system: exceeded quota: q"}
+    found = seen(proxy(1, 1), held)
+    works = seconds_ago < 60
+    text = "\n".join(line.text for line in iter_screen(build_overview(found), NOW))
+    assert ("exceeded quota: q" in text) == works
+    findings = [item for item in diagnose(found) if item.id == "writes-refused"]
+    assert [("exceeded quota: q" in item.evidence) for item in findings] == [True] * works
+
+
+def test_doctor_lists_each_missing_right() -> None:
+    rights = [f"patch kind{number}s in {NS}" for number in range(40)]
+    user = f"system:serviceaccount:{NS}:transom"
+    reviews = tuple({"metadata": {"name": right}, "spec": {"user": user}, "status": {"allowed": False}} for right in rights)
+    found = msgspec.structs.replace(seen(), objects={"SubjectAccessReview": reviews})
+    (finding,) = [item for item in diagnose(found) if item.id == "rights-missing"]
+    assert all(right in finding.evidence for right in rights)
+
+
+@pytest.mark.parametrize(
+    ("refused", "right", "doubted"),
+    [
+        ("patch windowsinstances.transom.dev/status in transom-system: no", "", {"WindowsInstance"}),
+        ("patch egressproxies.transom.dev/status: no; create configmaps: no", "", {"EgressProxy"}),
+        ("patch windowsinstances.transom.dev in transom-system: no", "", set()),
+        ("", "patch windowsinstances.transom.dev/status in transom-system", {"WindowsInstance"}),
+        ("", "patch egressproxies.transom.dev/status", {"EgressProxy"}),
+        ("", "patch egressproxies.transom.dev", set()),
+    ],
+)
+def test_a_status_that_the_operator_cannot_write_is_not_ready(refused: str, right: str, doubted: set[str]) -> None:
+    held = lease(1)
+    held["metadata"]["annotations"] = {"transom.dev/refused-writes": refused}
+    found = seen(proxy(1, 1), host("win-1", 1, 1), held)
+    user = f"system:serviceaccount:{NS}:transom"
+    review = {"metadata": {"name": right}, "spec": {"user": user}, "status": {"allowed": False}}
+    reviews = (review,) if right else ()
+    found = msgspec.structs.replace(found, objects={**found.objects, "SubjectAccessReview": reviews})
+    overview = build_overview(found)
+    assert {row.kind for row in overview.objects if row.reason == "StatusRefused"} == doubted
+    assert all((row.ready == "True") == (row.kind not in doubted) for row in overview.objects)
+
+
+def test_a_lease_that_nobody_may_take_for_long_names_its_end() -> None:
+    held = lease(90, "stranger")
+    held["spec"]["leaseDurationSeconds"] = 31_536_000
+    found = seen(proxy(1, 1), held)
+    assert build_overview(found).leader is not None
+    assert not build_overview(found).leader.working  # type: ignore[union-attr]
+    (finding,) = [item for item in diagnose(found) if item.id == "leader-missing"]
+    assert "31,536,000" in finding.evidence
+    assert finding.command == f"kubectl delete lease transom -n {NS}"

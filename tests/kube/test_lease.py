@@ -112,6 +112,27 @@ def apart(*replicas: Replica) -> bool:
     return all(earlier[1] < later[0] for earlier, later in itertools.pairwise(spans))
 
 
+def test_the_holder_notes_on_the_lease_what_is_refused_while_it_is() -> None:
+    async def main() -> None:
+        leases, notes = Leases(), {"transom.dev/refused-writes": "create configmaps: exceeded quota"}
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        election = LeaseElection(leases.client("a"), "transom-system", "a", now=lambda: now, annotate=lambda: notes)
+
+        async def work(_: LeaseTerm) -> None:
+            await asyncio.sleep(60)
+
+        running = asyncio.ensure_future(election.run(work))
+        await asyncio.sleep(5)
+        assert leases.value is not None
+        assert leases.value["metadata"]["annotations"] == notes
+        notes.clear()
+        await asyncio.sleep(5)
+        assert "annotations" not in leases.value["metadata"]
+        await running
+
+    run(main())
+
+
 def test_one_works_and_the_other_takes_over_at_once_when_it_stops() -> None:
     async def main() -> None:
         leases = Leases()

@@ -271,3 +271,24 @@ def test_every_add_is_followed_by_a_pass_and_no_two_passes_of_a_key_overlap(
             item.cancel()
 
     run(main())
+
+
+def test_what_failed_is_handed_out_at_once_when_the_cause_is_gone() -> None:
+    async def main() -> None:
+        queue: KeyQueue[str] = KeyQueue(STEADY)
+        for key in ("failed", "checked"):
+            queue.add(key)
+        for _ in range(9):
+            while (key := await queue.take()) != "failed":
+                queue.finish(key, again=1800.0)
+            queue.finish("failed", failed=True)
+        assert len(queue) == 0
+        queue.retry_failed()
+        # what did not fail waits for its time
+        assert (await queue.take(), len(queue)) == ("failed", 0)
+        assert queue.count_failures("failed") == 9
+        queue.retry_failed()
+        queue.finish("failed")
+        assert (len(queue), queue.failing) == (0, 0)
+
+    run(main())

@@ -113,3 +113,29 @@ def test_who_works_without_it_waives_it() -> None:
     refusals.note_refusal("GET", "/apis/infrastructure.cluster.x-k8s.io/v1beta2/awsclusters", message)
     refusals.waive(message)
     assert refusals.list_lasting(0) == ()
+
+
+def test_a_right_that_one_caller_can_do_without_is_still_missing_to_another() -> None:
+    clock = Clock()
+    refusals = Refusals(clock)
+    path = "/apis/controlplane.cluster.x-k8s.io/v1beta1/kubeadmcontrolplanes"
+    message = refused("list", "kubeadmcontrolplanes", "controlplane.cluster.x-k8s.io")
+    refusals.note_refusal("GET", path, message)
+    refusals.waive(message)
+    clock.now += 60
+    assert refusals.list_lasting(30) == ()
+    for _ in range(3):
+        refusals.note_refusal("GET", path, message)
+        refusals.note_refusal("GET", path, message)
+        refusals.waive(message)
+        clock.now += 30
+    assert len(refusals.list_lasting(30)) == 1
+
+
+@pytest.mark.parametrize("kind", ["secrets", "endpointslices.discovery.k8s.io", "leases.coordination.k8s.io"])
+def test_the_name_of_the_object_is_known_for_the_review_of_the_right(kind: str) -> None:
+    refusals = Refusals(Clock())
+    message = f'{kind} "kubernetes" is forbidden: {refused("get", kind.partition(".")[0], kind.partition(".")[2], "default")}'
+    right = refusals.note_refusal("GET", "/apis/x/v1/namespaces/default/y/kubernetes", message)
+    assert right is not None
+    assert refusals.get_last_refused_name(right) == "kubernetes"

@@ -13,7 +13,7 @@ from website.reasons_page import render_page
 
 import transom
 from transom.controllers.egress.host_counts import WAITS
-from transom.diagnosis.overview import NOT_OBSERVED, NOT_SEEN, STATUS_NEWER, WAITING
+from transom.diagnosis.overview import NOT_OBSERVED, NOT_SEEN, STATUS_NEWER, STATUS_REFUSED, WAITING
 from transom.hosts.errors import HostError
 from transom.monitoring.alert import ALERTS
 from transom.reasons.errors import ERRORS
@@ -73,7 +73,7 @@ def test_each_row_once_and_with_a_remedy_where_one_is_waited_for() -> None:
     assert len(rows) == len(REASONS)
     assert [row.id for row in rows if row.heals == "after" and not row.remedy] == []
     assert [row.id for row in rows if not row.meaning.endswith(".") or "\n" in row.meaning + row.remedy] == []
-    assert [row.id for row in rows if "status" in row.where] == [NOT_OBSERVED, NOT_SEEN, STATUS_NEWER]
+    assert [row.id for row in rows if "status" in row.where] == [NOT_OBSERVED, NOT_SEEN, STATUS_NEWER, STATUS_REFUSED]
     assert WAITS < WAITING < REASONS.keys()
 
 

@@ -17,6 +17,7 @@ HOSTS = {
     "docs.redhat.com",
     "docs.sigstore.dev",
     "docs.tigera.io",
+    "etcd.io",
     "external-secrets.io",
     "fluxcd.io",
     "github.com",

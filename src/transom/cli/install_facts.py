@@ -99,8 +99,18 @@ async def _explain_refused_roles(client: Client, roles: Sequence[Mapping[str, An
 async def read_account_rights(client: Client, namespace: str, deployment: Mapping[str, Any] | None) -> Rights:
     """Return which rights of its roles the operator's ServiceAccount lacks, by the controllers that its Deployment runs."""
     account = _format_account(namespace, deployment, NAME)
-    wanted = list(_list_role_rights(namespace, _list_controllers(deployment)))
+    openshift = await _has_group(client, "config.openshift.io")
+    wanted = list(_list_role_rights(namespace, _list_controllers(deployment), openshift=openshift))
     return await _review_rights(client, wanted, "subjectaccessreviews", _build_subject(namespace, account))
+
+
+async def _has_group(client: Client, name: str) -> bool:
+    try:
+        groups = get_items(await client.get_json("/apis"), "groups")
+    except StatusError:
+        # by default every authenticated user may read it (ClusterRole system:discovery)
+        return False
+    return any(item.get("name") == name for item in groups)
 
 
 async def read_missing_rights(client: Client, seen: Observed) -> tuple[tuple[dict[str, Any], ...], str]:
@@ -164,22 +174,18 @@ def _list_controllers(deployment: Mapping[str, Any] | None) -> tuple[str, ...]:
         return parse_controllers(",".join(Values().controllers))
 
 
-def _list_role_rights(namespace: str, names: Iterable[str]) -> Iterable[Right]:
+def _list_role_rights(namespace: str, names: Iterable[str], *, openshift: bool) -> Iterable[Right]:
     for grants in (ALWAYS, *(GRANTS[name] for name in names)):
-        yield from _iter_rights(grants, namespace)
+        yield from _iter_rights(grants, namespace, openshift=openshift)
 
 
-def _iter_rights(grants: Grants, namespace: str) -> Iterable[Right]:
-    for place, rules in (("", grants.everywhere), *_iter_placed(grants, namespace)):
+def _iter_rights(grants: Grants, namespace: str, *, openshift: bool = False) -> Iterable[Right]:
+    for place, rules in (("", grants.everywhere), *grants.iter_namespaced_rules(namespace, openshift=openshift)):
         for rule in rules:
             for resource in rule.resources:
                 for verb in rule.verbs:
                     for name in rule.names or ("",):
                         yield Right(verb, rule.group, resource, place, namespace if name == OWN else name)
-
-
-def _iter_placed(grants: Grants, namespace: str) -> Iterable[tuple[str, Any]]:
-    return grants.iter_namespaced_rules(namespace, openshift=False)
 
 
 async def _review_rights(client: Client, wanted: Iterable[Right], kind: str, subject: Mapping[str, Any]) -> Rights:

@@ -175,6 +175,8 @@ def _iter_warnings(status: Overview) -> Iterator[Line]:
         )
     if status.terminating:
         yield Line(f"NAMESPACE {status.terminating}", "red")
+    if status.refused:
+        yield Line(f"REFUSED   the API server refuses writes of the operator: {status.refused}", "red")
     rights = status.rights
     for right in rights[:_LISTED]:
         yield Line(f"RIGHTS    {right}", "red")

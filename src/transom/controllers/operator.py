@@ -200,7 +200,14 @@ class Operator:
         self._options, self._now = options, now
         self._host_name = _OTHER.sub("-", socket.gethostname()) or "transom"
         self.identity = f"{self._host_name}_{secrets.token_hex(4)}"
-        self.election = LeaseElection(client, options.namespace, self.identity, terms=options.terms, now=now)
+        self.election = LeaseElection(
+            client,
+            options.namespace,
+            self.identity,
+            terms=options.terms,
+            now=now,
+            annotate=lambda: self.rights.lease_annotations,
+        )
         self._owner = Owner("transom-operator", self._host_name)
         self._teller: EventRecorder | None = None
         self.dropped_events = 0
@@ -235,10 +242,16 @@ class Operator:
         """Of each controller whether it has begun; False while a kind that it reads is refused."""
         self._in_flight_hosts = made.in_flight_hosts
         self._reports = made.reports
-        self.rights = RightsWatch(self._client, self.informers, options, self._reports)
+        self.rights = RightsWatch(self._client, self.informers, options, self._reports, self._retry_refused)
         self.informers.on_malformed = self._tell_malformed
         for listener in self._listeners:
             listener()
+
+    def _retry_refused(self) -> None:
+        """Retry at once what the API server refused, instead of after the backoff of up to minutes."""
+        self.informers.retry_refused()
+        for controller in self.controllers.values():
+            controller.queue.retry_failed()
 
     def on_assembled(self, listener: Callable[[], None]) -> None:
         """Call `listener` now, and whenever the informers are others."""
@@ -426,7 +439,7 @@ class Operator:
         if evidence := self._restore_evidence:
             self._restore_evidence = ""
             regarding = Regarding(LEASES.api_version, LEASES.kind, "transom", self._options.namespace)
-            message = f"the cluster was restored ({evidence}): Transom read all objects again and checks every host"
+            message = f"{evidence}: as after a restore of etcd, Transom read all objects again and checks every host"
             leadership.recorder.record_warning(regarding, "ClusterRestored", message)
 
     async def _identify_owner(self) -> Owner:

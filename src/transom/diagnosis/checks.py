@@ -62,6 +62,13 @@ CHECKS: Final = (
         needs="cluster",
     ),
     Check(
+        "writes-refused",
+        ("Lease",),
+        operating.find_refused_writes,
+        "work that needs these writes is not done, and what is not written keeps the state that it had",
+        needs="cluster",
+    ),
+    Check(
         "deletion-waits",
         ("EgressProxy", "WindowsInstance", "Namespace", "Lease"),
         operating.find_waiting_deletions,

@@ -135,6 +135,10 @@ def find_missing_definitions(seen: Observed) -> Iterator[Seen]:
         yield Seen("CustomResourceDefinition", evidence, "transom manifests --part crds | kubectl apply -f -")
 
 
+_LONGEST_LEASE: Final = 60
+"""Seconds. `transom run` writes 15."""
+
+
 def find_missing_leader(seen: Observed) -> Iterator[Seen]:
     """Find out if no operator runs although there is work."""
     leader_state = find_leader(seen)
@@ -169,6 +173,9 @@ def find_missing_leader(seen: Observed) -> Iterator[Seen]:
     ):
         command = "transom manifests --image REGISTRY/transom:TAG | kubectl apply -f -"
         evidence += f"; Deployment transom does not exist in namespace {seen.namespace}"
+    if leader_state.holder and leader_state.duration > _LONGEST_LEASE:
+        command = f"kubectl delete lease transom -n {seen.namespace}"
+        evidence += f"; no replica takes it for {leader_state.duration:,} s, which Transom does not write"
     yield Seen(f"Lease/{seen.namespace}/transom", evidence, command)
 
 

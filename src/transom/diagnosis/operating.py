@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from transom.common.counting import format_first
 from transom.common.mappings import get_at
 from transom.diagnosis.fields import format_label, get_condition, get_items, get_metadata, get_name
 from transom.diagnosis.overview import (
@@ -11,6 +10,7 @@ from transom.diagnosis.overview import (
     STATUS_NEWER,
     build_host_row,
     build_proxy_row,
+    describe_refused_writes,
     describe_termination,
     find_leader,
     format_deletion_step,
@@ -22,7 +22,6 @@ from transom.reasons.reason_table import REASONS
 
 _WEBHOOK = "transom-webhook"
 _BOUND = ("transom", _WEBHOOK)
-_LISTED = 5
 
 
 def find_refused_pods(seen: Observed) -> Iterator[Seen]:
@@ -76,9 +75,14 @@ def find_missing_rights(seen: Observed) -> Iterator[Seen]:
             accounts.setdefault(str(get_at(obj, "spec", "user")), []).append(get_name(obj))
     for account, rights in accounts.items():
         _, _, namespace, name = account.split(":")
-        yield Seen(
-            f"ServiceAccount/{namespace}/{name}", f"it may not {format_first(rights, _LISTED)}", _apply_rights(namespace)
-        )
+        yield Seen(f"ServiceAccount/{namespace}/{name}", f"it may not {', '.join(rights)}", _apply_rights(namespace))
+
+
+def find_refused_writes(seen: Observed) -> Iterator[Seen]:
+    """Find that the API server refuses writes of the operator, although it has the right: a quota, a webhook, a policy."""
+    command = REASONS["WriteRefused"].remedy
+    if refused := describe_refused_writes(seen):
+        yield Seen(f"Lease/{seen.namespace}/transom", f"the API server refuses: {refused}", command)
 
 
 def _apply_rights(namespace: str) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from transom.common.mappings import get_at
 from transom.diagnosis.fields import get_condition, get_metadata, get_name
 from transom.diagnosis.host_requests import is_paused
-from transom.diagnosis.overview import Overview, build_host_row, find_leader, get_natural_key
+from transom.diagnosis.overview import Overview, build_host_row, describe_refused_writes, find_leader, get_natural_key
 from transom.diagnosis.snapshot import Observed, Value
 from transom.pods.outdated import Outdated
 from transom.proxy.layers import BASE
@@ -120,7 +120,9 @@ def list_waited_hosts(seen: Observed, patterns: Sequence[str]) -> list[str]:
 def _check_operator(seen: Observed) -> Iterator[Missing]:
     who = find_leader(seen)
     if who is not None and not who.working:
-        yield Missing(Part.OPERATOR, "", "NotRunning", "Lease/transom has no holder")
+        yield Missing(Part.OPERATOR, "", "NotRunning", "no operator renews Lease/transom")
+    if refused := describe_refused_writes(seen):
+        yield Missing(Part.OPERATOR, "", "WriteRefused", refused)
     for own_object in seen.iter_own_objects("Deployment"):
         if not get_name(own_object).startswith("transom"):
             continue

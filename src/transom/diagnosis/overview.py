@@ -10,6 +10,7 @@ import msgspec
 from transom.common.mappings import get_at
 from transom.common.timestamps import parse_timestamp
 from transom.controllers.egress.host_counts import WAITS
+from transom.controllers.runtime.lease_annotations import REFUSED_WRITES
 from transom.diagnosis.fields import get_condition, get_items, get_labels, get_mapping, get_metadata, get_name, get_namespace
 from transom.diagnosis.snapshot import Observed, Unread, Value
 from transom.pods.outdated import Outdated
@@ -24,6 +25,8 @@ WAITING: Final = WAITS | {"Paused", "NotObserved"}
 NOT_SEEN: Final = "NotSeen"
 NOT_OBSERVED: Final = "NotObserved"
 """The object was edited since the operator last looked at it."""
+STATUS_REFUSED: Final = "StatusRefused"
+"""The operator cannot write the status: what it says may have changed since."""
 STATUS_NEWER: Final = "StatusNewer"
 """The status is of a later edit than the object: a user restored etcd."""
 REMOVING: Final = "Removing"
@@ -107,6 +110,8 @@ class Leader(msgspec.Struct, frozen=True):
     holder: str
     renewed: str | None
     working: bool
+    duration: int = _DURATION
+    """Seconds after its last renewal before another process takes the lease."""
 
 
 class WebhookState(msgspec.Struct, frozen=True):
@@ -143,6 +148,8 @@ class Overview(msgspec.Struct, frozen=True):
     """Why nothing can be created in Transom's namespace: it is being deleted."""
     rights: tuple[str, ...] = ()
     """What Transom's ServiceAccounts may not do, though their options require it."""
+    refused: str = ""
+    """Which writes of the operator the API server refuses although it has the right."""
 
 
 def build_overview(observed: Observed, pods: tuple[Outdated, ...] | None = None, version: str = "") -> Overview:
@@ -154,6 +161,8 @@ def build_overview(observed: Observed, pods: tuple[Outdated, ...] | None = None,
         *(build_proxy_row(proxy, operator_works=works) for proxy in proxies),
         *(build_host_row(obj, operator_works=works) for obj in observed.list_objects("WindowsInstance")),
     ]
+    unwritten = frozenset(iter_unwritten_statuses(observed))
+    rows = [_mark_unwritten(row) if row.kind in unwritten else row for row in rows]
     base = next((proxy for proxy in proxies if get_name(proxy) == BASE), None)
     return Overview(
         observed.source,
@@ -169,6 +178,7 @@ def build_overview(observed: Observed, pods: tuple[Outdated, ...] | None = None,
         unread=observed.unread,
         terminating=describe_termination(observed),
         rights=tuple(iter_missing_rights(observed)),
+        refused=describe_refused_writes(observed),
     )
 
 
@@ -185,6 +195,33 @@ def iter_missing_rights(observed: Observed) -> Iterator[str]:
     for obj in observed.list_objects("SubjectAccessReview"):
         if get_at(obj, "status", "allowed") is False:
             yield f"{get_at(obj, 'spec', 'user')} may not {get_name(obj)}"
+
+
+def describe_refused_writes(observed: Observed) -> str:
+    """Return which writes the API server refuses to the leader, as the leader notes on its lease; empty if none."""
+    who = find_leader(observed)
+    if who is None or not who.working:
+        return ""
+    lease = next((own_object for own_object in observed.iter_own_objects("Lease") if get_name(own_object) == _LEASE), {})
+    return str(get_mapping(get_metadata(lease), "annotations").get(REFUSED_WRITES) or "")
+
+
+def iter_unwritten_statuses(observed: Observed) -> Iterator[str]:
+    """Yield the kinds whose status the operator cannot write: the API server refuses it, or the right is missing."""
+    refused = describe_refused_writes(observed)
+    missing = list(iter_missing_rights(observed))
+    for kind, resource in (("EgressProxy", "egressproxies"), ("WindowsInstance", "windowsinstances")):
+        write = f"patch {resource}.transom.dev/status"
+        if write in refused or any(write in right for right in missing):
+            yield kind
+
+
+def _mark_unwritten(row: ObjectStatus) -> ObjectStatus:
+    if row.ready != "True":
+        return row
+    message = f"the operator cannot write this status, which may be old ({row.reason})"
+    row = msgspec.structs.replace(row, ready="Unknown", reason=STATUS_REFUSED, message=message)
+    return _with_step(row, operator_works=True)
 
 
 def get_urgency_key(row: ObjectStatus) -> tuple[object, ...]:
@@ -345,7 +382,8 @@ def find_leader(observed: Observed) -> Leader | None:
         return None
     lease = next((own_object for own_object in observed.iter_own_objects("Lease") if get_name(own_object) == _LEASE), {})
     holder, renewed = str(get_at(lease, "spec", "holderIdentity") or ""), get_at(lease, "spec", "renewTime")
-    return Leader(holder, renewed, bool(holder) and _is_renewed(observed, lease))
+    duration = _count(get_at(lease, "spec", "leaseDurationSeconds")) or _DURATION
+    return Leader(holder, renewed, bool(holder) and _is_renewed(observed, lease), duration)
 
 
 def needs_second_look(observed: Observed) -> bool:
@@ -360,11 +398,10 @@ def needs_second_look(observed: Observed) -> bool:
 def _is_renewed(observed: Observed, lease: Mapping[str, Any]) -> bool:
     if observed.lease_renewing is not None:
         return observed.lease_renewing
-    seconds, then = (
-        get_at(lease, "spec", "leaseDurationSeconds") or _DURATION,
-        parse_timestamp(get_at(lease, "spec", "renewTime")),
-    )
-    return then is not None and (observed.now - then).total_seconds() < 2 * _count(seconds)
+    then = parse_timestamp(get_at(lease, "spec", "renewTime"))
+    # a stranger may have written any duration
+    seconds = min(_count(get_at(lease, "spec", "leaseDurationSeconds")) or _DURATION, _DURATION)
+    return then is not None and (observed.now - then).total_seconds() < 2 * seconds
 
 
 def _read_deployments(observed: Observed) -> dict[str, Running] | None:

@@ -30,6 +30,7 @@ from transom.kube.reading import (
     strip_metadata,
 )
 from transom.kube.refusals import Refusals
+from transom.kube.refused_writes import RefusedWrites
 from transom.kube.resources import PODS, Resource
 from transom.kube.transport import HttpAnswer, Request, WayErrors
 from transom.kube.versions import ApiGroups
@@ -76,8 +77,9 @@ class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Page(msgspec.Struct, frozen=True):
+    items: list[msgspec.Raw] | None
+    """Servers encode an empty list as `[]` or null. JSON without it is the page of something else that answers."""
     metadata: _ListMeta = _ListMeta()
-    items: list[msgspec.Raw] | None = None
 
 
 _decode_page: Final = msgspec.json.Decoder(_Page).decode
@@ -102,6 +104,7 @@ class Client:
         watch_failures: WatchFailures | None = None,
         history: ServerHistory | None = None,
         refusals: Refusals | None = None,
+        refused_writes: RefusedWrites | None = None,
     ) -> None:
         self.connection = connection
         self.watch_failures = watch_failures or WatchFailures()
@@ -110,11 +113,15 @@ class Client:
         """What the server answered before, for all who ask it by this connection."""
         self.refusals = refusals or Refusals()
         """Which rights its requests lack."""
+        self.refused_writes = refused_writes or RefusedWrites()
+        """Which of its writes are refused for other reasons."""
         self._permit = permit
 
     def with_permit(self, permit: Permit) -> "Client":
         """Return a client for the same connection whose writes start and last only while `permit` allows it."""
-        return Client(self.connection, permit, self.groups, self.watch_failures, self.history, self.refusals)
+        return Client(
+            self.connection, permit, self.groups, self.watch_failures, self.history, self.refusals, self.refused_writes
+        )
 
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
         """Return the object with that `name`. Raises NotFound."""
@@ -357,10 +364,12 @@ class Client:
                     answer = await self._send_request(Request(method, path, query, content, content_type, most))
                     if 200 <= answer.status < 300:
                         self.refusals.note_success(method, path)
+                        self.refused_writes.note_success(method, path)
                         return answer.body
                     error = parse_refusal(answer.body, answer.status, answer.headers.get("Retry-After"))
-                    if answer.status == HTTPStatus.FORBIDDEN:
-                        self.refusals.note_refusal(method, path, str(error))
+                    lacks_right = answer.status == HTTPStatus.FORBIDDEN and self.refusals.note_refusal(method, path, str(error))
+                    if not lacks_right:
+                        self.refused_writes.note_refusal(method, path, error)
                     wait = error.retry_after
                     if answer.status != 429 or wait is None or wait > _MAX_RETRY_AFTER or not retries:
                         raise error
@@ -392,6 +401,8 @@ def _decode_object(resource: Resource[T], body: bytes) -> T:
     read = read_object(resource, body)
     if read.object is None:
         raise UnreadableObject(f"{resource.kind}: {read.malformed.problem if read.malformed else ''}")
+    if not read.object.metadata.name:
+        raise UnreadableObject(f"{resource.kind}: the answer is an object without a name: no API server sent it")
     return read.object
 
 

@@ -45,7 +45,8 @@ class ServerHistory:
     def observe_identity(self, subject: str, uid: str | None) -> None:
         """Compare the UID of an object that Transom keeps for ever with the UID that it had before."""
         if uid and self._identities.setdefault(subject, uid) != uid:
-            self.report(f"{subject} has UID {uid}, and had {self._identities[subject]} before")
+            former = self._identities[subject]
+            self.report(f"{subject} has UID {uid}, and had {former}: it was deleted, or the cluster is another one")
 
     def report(self, evidence: str) -> None:
         """Note that the server's objects are others."""

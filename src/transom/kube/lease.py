@@ -7,7 +7,7 @@ the time is up.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -82,7 +82,10 @@ class LeaseElection:
         terms: Terms = TERMS,
         draw: Callable[[], float] = random.random,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        annotate: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        """Create the election. `annotate` returns the annotations that each write of the holder gives the Lease."""
+        self._annotate = annotate
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -211,6 +214,8 @@ class LeaseElection:
         now = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         same = lease is not None and lease.spec is not None and lease.spec.holder_identity == self._identity
         metadata: dict[str, Any] = {"name": self._name, "namespace": self._namespace}
+        if annotations := dict(self._annotate()):
+            metadata["annotations"] = annotations
         spec = {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": self._terms.duration,

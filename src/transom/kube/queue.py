@@ -92,6 +92,12 @@ class KeyQueue(Generic[K]):
         elif state.priority is None or priority < state.priority:
             self._make_ready(key, state, priority)
 
+    def retry_failed(self) -> None:
+        """Hand out each key that failed and waits for its backoff: the cause of the failures is gone."""
+        for key, state in list(self._states.items()):
+            if state.failures and state.timer is not None:
+                self.add(key, Priority.RETRY)
+
     def forget(self, key: K) -> None:
         """Drop a key: it is not handed out any more, and its failures are forgotten. A pass that runs is not disturbed."""
         state = self._states.get(key)

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic
 import msgspec
 import structlog
 
-from transom.kube.backoff import Backoff
+from transom.kube.backoff import Backoff, set_within
 from transom.kube.client import Client, WatchEvent, build_event_error, describe_kind
 from transom.kube.errors import ApiError, Gone, NotFound, StatusError
 from transom.kube.objects import Metadata, T
@@ -83,6 +83,7 @@ class Reflector(Generic[T]):
         """Why it may not be read; empty where it may, or where that is not known."""
         self.decided = asyncio.Event()
         """Set once it is synced, or refused: who waits for it knows then whether that can take long."""
+        self._retry_now = asyncio.Event()
         self.lists = 0
         self.watches = 0
         """How often each was begun: for the metrics."""
@@ -127,6 +128,10 @@ class Reflector(Generic[T]):
                     self.decided.set()
                 await self._wait(self._pace.backoff, error)
 
+    def retry(self) -> None:
+        """End the wait after a failure: its cause is gone."""
+        self._retry_now.set()
+
     def forget_version(self) -> None:
         """List everything at the next start: the version is one of another history."""
         self._version = None
@@ -165,6 +170,7 @@ class Reflector(Generic[T]):
             fields=self._fields,
         )
         async with watch as batches:
+            self.refusal = ""
             self._client.watch_failures.note_success(self._resource.kind)
             async for events in batches:
                 for event in events:
@@ -240,4 +246,5 @@ class Reflector(Generic[T]):
         seconds = backoff.compute_seconds(self._failures, error.retry_after)
         if not isinstance(error, NotFound) and backoff is not self._pace.absent:
             self._client.watch_failures.note_failure(self._resource.kind, error, seconds)
-        await asyncio.sleep(seconds)
+        self._retry_now.clear()
+        await set_within(self._retry_now, seconds)

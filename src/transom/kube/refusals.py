@@ -13,7 +13,7 @@ _REFUSAL: Final = re.compile(
 )
 """The words of RBAC and other authorizers (k8s.io/apiserver v0.36, endpoints/handlers/responsewriters/errors.go,
 forbiddenMessage). A refusal by a quota, an admission webhook or a namespace that is being deleted has others."""
-_NAME: Final = re.compile(r'[a-z.]{1,253} "([^"]{1,253})" is forbidden')
+_NAME: Final = re.compile(r'[a-z0-9.-]{1,253} "([^"]{1,253})" is forbidden')
 _MOST: Final = 256
 """Rights that are remembered: there are fewer kinds, verbs and namespaces that Transom asks for one after the other."""
 _FORGOTTEN: Final = 900.0
@@ -39,6 +39,8 @@ class _Refusal(msgspec.Struct):
     last: float
     name: str = ""
     """Of the object that was last asked for: some rights are for objects of one name."""
+    requests: int = 1
+    """That were refused, without those of a caller that works without the right."""
 
 
 class Refusals:
@@ -49,6 +51,9 @@ class Refusals:
         self._refusals: dict[MissingRight, _Refusal] = {}
         self._rights: dict[tuple[str, str], set[MissingRight]] = {}
         """By method and path without a name: which rights the server missed at such requests."""
+
+    def __contains__(self, right: MissingRight) -> bool:
+        return right in self._refusals
 
     def note_refusal(self, method: str, path: str, message: str) -> MissingRight | None:
         """Note a 403 and its message; return the right that it names, None if it is about something else."""
@@ -61,16 +66,17 @@ class Refusals:
         name = match[1] if match is not None else ""
         if refusal is not None and now - refusal.last < _FORGOTTEN:
             refusal.last, refusal.name = now, name
+            refusal.requests += 1
         elif len(self._refusals) < _MOST:
             self._refusals[right] = _Refusal(now, now, name)
         if right in self._refusals:
-            self._rights.setdefault(_normalize_request(method, path), set()).add(right)
+            self._rights.setdefault(normalize_request(method, path), set()).add(right)
         return right
 
     def note_success(self, method: str, path: str) -> None:
         """Note that a request was admitted: its right exists, if it was missing before."""
         if self._rights:
-            for right in self._rights.pop(_normalize_request(method, path), ()):
+            for right in self._rights.pop(normalize_request(method, path), ()):
                 self._refusals.pop(right, None)
 
     def get_last_refused_name(self, right: MissingRight) -> str:
@@ -83,9 +89,13 @@ class Refusals:
         self._refusals.pop(right, None)
 
     def waive(self, message: str) -> None:
-        """Forget the right of a refusal: who asked works without it."""
-        if (right := _parse_right(message)) is not None:
-            self._refusals.pop(right, None)
+        """Forget a refused request: who asked works without the right, which others may need."""
+        right = _parse_right(message)
+        if right is None or (refusal := self._refusals.get(right)) is None:
+            return
+        refusal.requests -= 1
+        if refusal.requests <= 0:
+            del self._refusals[right]
 
     def list_lasting(self, seconds: float) -> tuple[MissingRight, ...]:
         """Return the rights that have been missing for so long, in order."""
@@ -104,7 +114,7 @@ def _parse_right(message: str) -> MissingRight | None:
     return MissingRight(match["namespace"] or "", match["group"], match["resource"], match["verb"])
 
 
-def _normalize_request(method: str, path: str) -> tuple[str, str]:
+def normalize_request(method: str, path: str) -> tuple[str, str]:
     """Return what requests have in common that need the same right: names of objects are left out."""
     parts = path.split("/")
     # /api/v1/… or /apis/GROUP/VERSION/…, then namespaces/NAME where the object is in one

@@ -37,6 +37,7 @@ _CONDITIONS_OF_SETTINGS: Final = (
     "RolloutHalted",
     "Propagated",
     "RightsMissing",
+    "WritesRefused",
 )
 _STATUSES: Final = ("True", "False", "Unknown")
 _OTHER: Final = "Other"

@@ -179,6 +179,13 @@ HOSTS: Final[tuple[Reason, ...]] = (
         " since.",
         "Restart the operator: `kubectl rollout restart deployment transom -n NAMESPACE`",
     ),
+    Reason(
+        "StatusRefused",
+        frozenset({"status"}),
+        "after",
+        "The operator cannot write the status of this kind: the API server refuses it. The last status may be outdated.",
+        "Find the cause: `transom doctor`",
+    ),
     define_condition("NotReported", "itself", "The kubelet of the Node has not reported yet."),
     define_condition("NotRequired", "fine", "No change requires a reboot of the host."),
     define_condition("OtherCluster", "fine", "The host is a node of another cluster. Transom does not read that cluster."),

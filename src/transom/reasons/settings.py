@@ -204,6 +204,15 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         " install",
     ),
     define_condition("RightsComplete", "fine", "The API server refuses no request of the operator any more."),
+    define_both(
+        "WriteRefused",
+        "after",
+        "For 30 s, the API server has refused a kind of write of the operator, although its ServiceAccount has the right: a"
+        " quota, an admission webhook or policy, or a namespace that is being deleted. Objects of this kind keep the state that"
+        " they had. The message has the API server's reason.",
+        "Remove what the message names: raise the quota, or repair the webhook or delete its configuration. Transom retries",
+    ),
+    define_condition("WritesAccepted", "fine", "The API server refuses no write of the operator any more."),
     define_event(
         "SecretMissing",
         "itself",

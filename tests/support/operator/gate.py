@@ -25,6 +25,10 @@ class Gate:
         self.answer: Answer = lambda _: None
         self.delay = 0.0
         """Seconds before each list is answered."""
+        self.delay_all = 0.0
+        """Seconds before each request but a watch is passed on."""
+        self.stalled = False
+        """Whether nothing passes in either direction, and no connection ends: a network that is partitioned."""
         self.cut_lines = False
         """The next line of each watch is cut in its middle, and the connection with it."""
 
@@ -35,6 +39,10 @@ class Gate:
             if not transport.is_closing():
                 transport.abort()
 
+    async def _wait_while_stalled(self) -> None:
+        while self.stalled:
+            await asyncio.sleep(0.05)
+
     async def handle(self, request: web.Request) -> web.StreamResponse:
         watch = request.query.get("watch") == "true"
         self.requests.append(f"{'WATCH' if watch else request.method} {request.path}")
@@ -42,6 +50,9 @@ class Gate:
             self._transports.add(request.transport)
         if (answer := self.answer(request)) is not None:
             return answer
+        await self._wait_while_stalled()
+        if self.delay_all and not watch:
+            await asyncio.sleep(self.delay_all)
         if self.delay and request.method == "GET" and not watch:
             await asyncio.sleep(self.delay)
         headers = {
@@ -54,6 +65,7 @@ class Gate:
                 near = web.StreamResponse(status=far.status, headers={"Content-Type": far.headers.get("Content-Type", "")})
                 await near.prepare(request)
                 async for chunk in far.content.iter_any():
+                    await self._wait_while_stalled()
                     if watch and self.cut_lines:
                         await near.write(chunk[: len(chunk) // 2])
                         self.cut()

@@ -1,7 +1,11 @@
-"""The rights that the operator's ServiceAccount lacks: a condition, an event and a log line while requests are refused."""
+"""Requests that the API server refuses for long: a condition, an event, a log line and a note on the lease while it lasts.
+
+A right that the operator's ServiceAccount lacks is one cause; a quota, an admission webhook of others, or a namespace that is
+being deleted is another.
+"""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -10,20 +14,27 @@ import structlog
 from transom.common.counting import format_first
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator
 from transom.controllers.runtime.informers import Informers
+from transom.controllers.runtime.lease_annotations import REFUSED_WRITES
 from transom.controllers.runtime.options import Options
 from transom.kube.client import Client
 from transom.kube.errors import ApiError
 from transom.kube.events import EventRecorder, Regarding
 from transom.kube.refusals import MissingRight
+from transom.kube.refused_writes import RefusedWrite
 from transom.kube.resources import LEASES
 from transom.proxy.layers import BASE
 
 _log: Final = structlog.get_logger("transom.operator")
 _RIGHTS: Final = "RightsMissing"
+_WRITES: Final = "WritesRefused"
 _LISTED: Final = 5
 _MAX_REVIEWS: Final = 20
 """Rights in review at a time."""
 _SELF_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+def _describe_refused(refused: Sequence[RefusedWrite]) -> str:
+    return format_first(map(str, refused), _LISTED, "; ")
 
 
 class _ReviewStatus(msgspec.Struct, frozen=True):
@@ -35,43 +46,94 @@ class _Review(msgspec.Struct, frozen=True):
 
 
 class RightsWatch:
-    """Reports rights that are missing for long. Standbys report them, too."""
+    """Reports rights that are missing, and writes that are refused, for long. Standbys report them, too.
 
-    def __init__(self, client: Client, informers: Informers, options: Options, reports: ConditionAggregator) -> None:
+    `retry` is called when the server grants a right, or admits a write, that it refused.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        options: Options,
+        reports: ConditionAggregator,
+        retry: Callable[[], None] = lambda: None,
+    ) -> None:
         self._client, self._informers, self._options, self._reports = client, informers, options, reports
+        self._retry = retry
         self.missing: tuple[MissingRight, ...] = ()
         """The rights that are reported."""
+        self.refused: tuple[RefusedWrite, ...] = ()
+        """The writes that are reported."""
+
+    @property
+    def lease_annotations(self) -> Mapping[str, str]:
+        """What the leader notes on its lease, which it can write even if the server refuses statuses and events."""
+        return {REFUSED_WRITES: _describe_refused(self.refused)} if self.refused else {}
 
     async def run(self, recorder: EventRecorder) -> None:
-        """Report missing rights until the task is cancelled."""
+        """Report missing rights and refused writes until the task is cancelled."""
         while True:
             await asyncio.sleep(self._options.pace.rights / 6)
-            missing = await self._list_missing()
-            if missing == self.missing and not self._must_clear_status():
+            missing, refused = await self._list_missing(), self._list_refused()
+            before = (self.missing, self.refused)
+            if (missing, refused) == before and not self._must_clear_status():
                 continue
-            before, self.missing = self.missing, missing
-            added = [item for item in missing if item not in before]
-            for right in added:
-                _log.warning("right missing", right=str(right))
-            if before and not missing:
-                _log.info("rights complete")
+            self.missing, self.refused = missing, refused
+            conditions: dict[str, Condition] = {}
             message = await self._describe_missing(missing) if missing else ""
-            if added:
-                regarding = Regarding(LEASES.api_version, LEASES.kind, "transom", self._options.namespace)
-                recorder.record_warning(regarding, "RightMissing", message)
-            condition = (
+            self._tell("right missing", "RightMissing", message, before[0], missing, recorder)
+            conditions[_RIGHTS] = (
                 Condition("True", "RightMissing", message)
                 if missing
                 else Condition("False", "RightsComplete", "the API server refuses no request of the operator")
             )
-            self._reports.put("rights", {BASE: {_RIGHTS: condition}})
+            message = f"the API server refuses writes: {_describe_refused(refused)}" if refused else ""
+            self._tell("write refused", "WriteRefused", message, before[1], refused, recorder)
+            conditions[_WRITES] = (
+                Condition("True", "WriteRefused", message)
+                if refused
+                else Condition("False", "WritesAccepted", "the API server accepts the operator's writes")
+            )
+            self._reports.put("rights", {BASE: conditions})
+            if before[1] and set(before[1]) - set(refused):
+                self._retry()
+
+    def _tell(
+        self,
+        log_event: str,
+        reason: str,
+        message: str,
+        before: Sequence[object],
+        now: Sequence[object],
+        recorder: EventRecorder,
+    ) -> None:
+        """Log what was added, and record one event about it."""
+        added = [item for item in now if item not in before]
+        for item in added:
+            _log.warning(log_event, request=str(item))
+        if before and not now:
+            _log.info(f"{log_event} no more")
+        if added:
+            regarding = Regarding(LEASES.api_version, LEASES.kind, "transom", self._options.namespace)
+            recorder.record_warning(regarding, reason, message)
 
     def _must_clear_status(self) -> bool:
         """Return True if the status still has what an earlier process, or leader, reported."""
         base = self._informers.egress_proxies.take_snapshot().find_named(BASE)
         conditions = (base.value.get("status") or {}).get("conditions") or () if base is not None else ()
-        reported = any((item.get("type"), item.get("status")) == (_RIGHTS, "True") for item in conditions)
-        return reported and not self.missing and _RIGHTS not in self._reports.get_conditions(BASE)
+        reported = {item.get("type") for item in conditions if item.get("status") == "True"}
+        ours = self._reports.get_conditions(BASE)
+        return any(
+            type_ in reported and not lasting and type_ not in ours
+            for type_, lasting in ((_RIGHTS, self.missing), (_WRITES, self.refused))
+        )
+
+    def _list_refused(self) -> tuple[RefusedWrite, ...]:
+        """Return the writes that are refused for long. A write that is reported already keeps its reason, which may count."""
+        reported = {(item.namespace, item.resource, item.verb): item for item in self.refused}
+        lasting = self._client.refused_writes.list_lasting(self._options.pace.rights)
+        return tuple(reported.get((item.namespace, item.resource, item.verb), item) for item in lasting)
 
     async def _describe_missing(self, missing: Sequence[MissingRight]) -> str:
         account = f"system:serviceaccount:{self._options.namespace}:transom"
@@ -83,11 +145,16 @@ class RightsWatch:
     async def _list_missing(self) -> tuple[MissingRight, ...]:
         """Return the rights that are missing for long, after asking the API server whether it grants them by now."""
         refusals = self._client.refusals
-        for right in refusals.list_lasting(self._options.pace.rights)[:_MAX_REVIEWS]:
+        granted = False
+        # also those that are not reported yet: keys and kinds that failed meanwhile wait up to minutes for their next try
+        for right in refusals.list_lasting(self._options.pace.rights / 6)[:_MAX_REVIEWS]:
             if await self._is_allowed(
                 right.verb, right.group, right.resource, right.namespace, refusals.get_last_refused_name(right)
             ):
                 refusals.grant(right)
+                granted = True
+        if granted or any(right not in refusals for right in self.missing):
+            self._retry()
         return refusals.list_lasting(self._options.pace.rights)
 
     async def _has_lost_binding(self) -> bool:

@@ -130,6 +130,12 @@ class SettingsInformers:
         """List everything again, whatever was seen: the server's objects are those of another time."""
         self._list_again.set()
 
+    def retry_refused(self) -> None:
+        """Ask again at once for each kind that the server refused."""
+        for reflector in self.reflectors:
+            if reflector.refusal:
+                reflector.retry()
+
     async def wait_synced(self) -> None:
         """Wait until every store that the settings require has been filled."""
         for reflector in self.reflectors[: self.required]:
