@@ -5,14 +5,10 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.capi.bootstrap.commit_entries import LINUX_CLASSES, WINDOWS_CLASSES, build_class_patch, convert_entries
-from transom.capi.bootstrap.injection import CLUSTER_CLASS, is_for_windows
+from transom.capi.bootstrap.commit_entries import convert_entries
 from transom.capi.bootstrap.kubeadm import Entries, File
-from transom.capi.bootstrap.machine_files import build_linux_entries
-from transom.capi.values.cluster_identity import build_systemd_name
 from transom.capi.values.cluster_objects import get_key
 from transom.common.counting import format_count, format_first
-from transom.controllers.machines.machine_objects import CachedControlPlane
 from transom.controllers.machines.rollout import MachinesDecision, MachinesStanding, format_counts
 from transom.controllers.machines.template_edits import ExaminedTemplates
 from transom.controllers.runtime.conditions import Condition, Conditions
@@ -190,40 +186,19 @@ def _build_outdated_condition(
 
 
 def _format_commit(to_commit: Sequence[tuple[ClusterMachines, ExaminedTemplates]]) -> str:
-    """Return who must commit what: the first template in full except certificates."""
+    """Return what to commit: entries of the first template except certificates, or the command that prints a class patch."""
     names = [f"{item.name} ({item.kept})" for _, item in to_commit]
     machines, first = to_commit[0]
-    text = msgspec.json.encode(
-        _build_class_patch(machines) if machines.from_class else convert_entries(_shorten_entries(first))
-    ).decode()
-    where = "spec.patches of its ClusterClass" if machines.from_class else first.name
-    return f"commit the entries of {format_first(names, _SHOWN)} at their source: in {where}: {text} (whole: transom render)"
+    what = f"commit the entries of {format_first(names, _SHOWN)} at their source"
+    if machines.from_class:
+        return f"{what}: `transom render --machine-templates cluster-class` prints them for spec.patches of the ClusterClass"
+    return f"{what}: in {first.name}: {msgspec.json.encode(_shorten_entries(first)).decode()} (whole: transom render)"
 
 
-def _build_class_patch(machines: ClusterMachines) -> dict[str, Any]:
-    secret = build_systemd_name(machines.identity, own=machines.egress.own_drop_in)
-    control_plane = _without_certificates(build_linux_entries(secret, machines.egress, control_plane=True))
-    templates = [
-        item for item in machines.examined if item.kept == CLUSTER_CLASS and not isinstance(item.cached, CachedControlPlane)
-    ]
-    by_system = {is_for_windows(template.cached.configuration or {}): _shorten_entries(template) for template in templates}
-    workers: dict[tuple[str, ...], Entries]
-    if len(by_system) == 1:
-        workers = {("*",): next(iter(by_system.values()))}
-    else:
-        names = {True: WINDOWS_CLASSES, False: LINUX_CLASSES}
-        workers = {names[windows]: entries for windows, entries in by_system.items()}
-    return build_class_patch(control_plane, workers, machines.identity, labelled=machines.identity != machines.cluster[1])
-
-
-def _shorten_entries(examined: ExaminedTemplates) -> Entries:
-    return _without_certificates(examined.wanted or Entries())
-
-
-def _without_certificates(entries: Entries) -> Entries:
+def _shorten_entries(examined: ExaminedTemplates) -> dict[str, Any]:
     """Remove certificates: they are long, and a ConfigMap has them."""
-    files = tuple(_shorten_file(file) for file in entries.files)
-    return msgspec.structs.replace(entries, files=files)
+    entries = examined.wanted or Entries()
+    return convert_entries(msgspec.structs.replace(entries, files=tuple(_shorten_file(file) for file in entries.files)))
 
 
 def _shorten_file(file: File) -> File:
