@@ -579,7 +579,9 @@ async def _talk_beyond_window(channel: Any, _: str) -> None:
 
 async def _die_of_signal(channel: Any, _: str) -> None:
     text = "\x1b[2J\u202e" + "why " * 50_000
-    channel.send_packet(CHANNEL_REQUEST, String("exit-signal"), Boolean(False), String(text), Boolean(True), String(text), String(""))
+    channel.send_packet(
+        CHANNEL_REQUEST, String("exit-signal"), Boolean(False), String(text), Boolean(True), String(text), String("")
+    )
     channel.send_packet(CHANNEL_CLOSE)
 
 

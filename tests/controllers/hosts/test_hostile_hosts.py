@@ -66,7 +66,7 @@ async def test_the_lease_is_kept_and_the_others_are_done(control_plane: ControlP
 async def test_lying_ssh_servers_stop_nobody(control_plane: ControlPlane) -> None:
     """Each attacks below SFTP: the lease is kept, and the honest host gets a change while all of them are tried again.
 
-    There are three times as many of them as workers, and half of them last until a timeout. By its name the honest host is last.
+    There are three times as many of them as workers, and half of them last until a timeout. By name the honest host is last.
     """
     async with Simulator() as simulator, admin(control_plane) as client:
         cluster = Cluster(control_plane, client, simulator)
