@@ -24,8 +24,8 @@ _PACKET = 256 * 1024
 """Bytes of an answer to one SFTP request; OpenSSH's client takes no more (sftp-common.h, SFTP_MAX_MSG_LENGTH)."""
 _HANDLE_ANSWER = bytes((102,))
 _HANDLE = 256
-"""Bytes of a handle at most (draft-ietf-secsh-filexfer-02, 6.3). Each request for the file repeats it: with a handle as large as
-an answer, 32 reads at once would be 8 MB."""
+"""Bytes of a handle at most (draft-ietf-secsh-filexfer-02, 6.3). Each request for the file repeats it: with a handle as large
+as an answer, 32 reads at once would be 8 MB."""
 _HANDLE_HEAD = 9
 """Bytes of an answer before its handle: its type, the number of the request, and a length."""
 _REASON = 200
