@@ -111,10 +111,6 @@ LIES = {
             honest, "ledger.reg", exported(f'[{LEDGER}]\r\n"a"=hex(7):' + "61,00,00,00," * 330_000 + "00\r\n")
         )
     ),
-    "half a pair of surrogates": Lie(
-        lambda honest: with_part(honest, "ledger.reg", exported(f'[{LEDGER}]\r\n"Version"=dword:1\r\n"\ud800"="\udfff"\r\n'))
-    ),
-    "a text of letters of four bytes": Lie(_ledger(WinHTTP='{"set":"' + "x" * 500_000 + '\U0001f600"}')),
     "a size below zero": Lie(size=b"-1"),
     "nothing": Lie(silent=True),
     "slowly": Lie(delay=4),
