@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from asyncssh.kex_dh import _group18_p as GROUP_18  # the prime of RFC 3526
 from tests.controllers.propagation.test_foreign_clusters import beside, kubeconfig
 from tests.support.bundles import certificate
 from tests.support.hostile_files import NAME
@@ -95,6 +96,15 @@ KUBECONFIG_VARIANTS: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         "CA of 3,000 blocks": lambda: kubeconfig(
             {"server": "https://10.0.0.1:6443", _CA: base64.b64encode(build_tiny_blocks(2_900).encode()).decode()}
         ),
+        "a Diffie-Hellman key of a slow group": lambda: _with_user(
+            client_certificate_data=certificate("tenant"), client_key_data=build_dh_key().decode()
+        ),
+        "an RSA key of 16,384 bits": lambda: _with_user(
+            client_certificate_data=certificate("tenant"), client_key_data=build_rsa_key(16_384).decode()
+        ),
+        "a chain of 150 certificates": lambda: _with_user(
+            client_certificate_data=build_one_certificate(150), client_key_data=build_rsa_key(2_048).decode()
+        ),
         "clusters as aliases": lambda: (
             "a: &a {name: c, cluster: {server: 'https://10.0.0.1'}}\nclusters: [" + ",".join(["*a"] * 9_000) + "]\n"
         ),
@@ -103,6 +113,21 @@ KUBECONFIG_VARIANTS: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         "comments alone": lambda: "#\n" * 120_000,
         "brackets in quotes": lambda: beside('x: "' + "[" * 200_000 + '"'),
         "an anchor for each value": lambda: "".join(f"k{number}: &a{number} x\n" for number in range(9_000)),
+        "the same names 3,000 times": lambda: (
+            "clusters: ["
+            + ",".join(["{name: c, cluster: {server: 'https://10.0.0.1:6443'}}"] * 2_000)
+            + "]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"
+            + "users: [{name: u, user: {token: t}}]\ncurrent-context: x\n"
+        ),
+        "extensions beside all that is read": lambda: beside(
+            "preferences: {colors: [" + ",".join(["{a: b}"] * 3_000) + "]}\nextensions: [{name: x, extension: {a: [1]}}]"
+        ),
+        "a namespace of 200 kB": lambda: kubeconfig({"server": "https://10.0.0.1"}).replace(
+            '"cluster": "c"', '"cluster": "c", "namespace": "' + "\\u0041" * 35_000 + '"'
+        ),
+        "an auth-provider of 200 kB": lambda: kubeconfig(
+            {"server": "https://10.0.0.1"}, {"auth-provider": {"name": "gcp", "config": {"cmd-path": "x" * 200_000}}}
+        ),
         "a server of 200,000 dots": lambda: kubeconfig({"server": "https://" + "a." * 100_000}),
         "a server of 60,000 digits": lambda: kubeconfig({"server": "https://" + "9" * 60_000}),
         "a token of 200 kB": lambda: kubeconfig({"server": "https://10.0.0.1"}, {"token": "x" * 200_000}),
@@ -123,6 +148,13 @@ ANSWER_VARIANTS: Final[Mapping[str, tuple[bytes, list[bytes]]]] = MappingProxyTy
         "texts of one letter": (
             b"",
             [b'{"metadata":{"annotations":{' + b",".join(b'"%d":"x"' % n for n in range(90_000)) + b'"":""}}}'],
+        ),
+        "a letter of four bytes": (b"", [b'{"metadata":{"name":"' + b"x" * (4 * _MIB - 100) + "\U0001f600".encode() + b'"}}']),
+        "the same field again and again": (b"", [b"{" + b",".join([b'"metadata":{"name":"x"}'] * 40_000) + b"}"]),
+        "cookies without an end": (b"Set-Cookie: a=b\r\n" * 20_000, [b"{}"]),
+        "informational answers without an end": (
+            b"Content-Length: 2\r\n\r\n{}" + b"HTTP/1.1 103 Early Hints\r\n\r\n" * 100_000,
+            [],
         ),
         "a name of 4 MB": (b"", [b'{"metadata":{"name":"' + b"x" * (4 * _MIB - 100) + b'"}}']),
         "escapes": (b"", [b'{"metadata":{"name":"' + rb"\u0041" * 600_000 + b'"}}']),
@@ -251,11 +283,62 @@ HTTP_VARIANTS: Final[Mapping[str, Callable[[bytes], bytes]]] = MappingProxyType(
         "cookies": lambda path: _request(path, b"Cookie: " + b"a=b; " * 1_500 + b"\r\n", method=b"GET"),
         "a large Range": lambda path: _request(path, b"Range: bytes=" + b"0-1," * 1_900 + b"\r\n", method=b"GET"),
         "line feeds alone": lambda _: b"\n" * 4 * _MIB,
+        "many Expects": lambda path: _request(path, b"Expect: 100-continue\r\nContent-Length: 2\r\n", b"{}") * 2_000,
+        "2,000 bodies at once": lambda path: _request(path, b"Content-Length: 2\r\n", b"{}") * 2_000,
+        "a whole URL of 7 kB": lambda path: _request(b"http://" + b"a" * 7_000 + path, b"", method=b"GET"),
+        "a name that is no UTF-8": lambda path: _request(path + b"\xff\xfe\x00", b"X\xff: \xfe\r\n", method=b"GET"),
+        "codings in a row": lambda path: _request(
+            path, b"Transfer-Encoding: gzip, deflate, chunked\r\n", b"5\r\nhello\r\n" * 9_000
+        ),
+        "a size of a chunk in 8,000 digits": lambda path: _request(
+            path, b"Transfer-Encoding: chunked\r\n", b"0" * 8_000 + b"1\r\n{\r\n0\r\n\r\n"
+        ),
+        "a change to HTTP/2": lambda path: _request(
+            path,
+            b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: " + b"A" * 7_000 + b"\r\n",
+            method=b"GET",
+        ),
+        "a tunnel": lambda _: _request(b"169.254.169.254:80", b"", b"x" * _MIB, method=b"CONNECT"),
         "an Expect": lambda path: _request(path, b"Expect: 100-continue\r\nContent-Length: 2999999\r\n"),
     }
 )
 """By name; each value makes bytes for a path that the server has."""
 _GZIPPED: Final = gzip.compress(_SPACES * 100, 1)
+
+
+def _build_record(kind: int, content: bytes) -> bytes:
+    """Return a record of TLS (RFC 8446, 5.1)."""
+    return bytes((kind, 3, 1)) + struct.pack(">H", len(content)) + content
+
+
+def _build_hello(extension: int, *, whole: int = 0) -> bytes:
+    """Return a ClientHello with an unknown extension of that size; `whole`: the size that it says to have."""
+    data = struct.pack(">HH", 0xFACE, extension) + bytes(extension)
+    body = b"\3\3" + bytes(32) + b"\0" + struct.pack(">HH", 2, 0x1301) + b"\1\0" + struct.pack(">H", len(data)) + data
+    return b"\1" + (whole or len(body)).to_bytes(3, "big") + body
+
+
+def _split_hello(size: int) -> bytes:
+    hello = _build_hello(60_000)
+    return b"".join(_build_record(22, hello[start : start + size]) for start in range(0, len(hello), size))
+
+
+BROKEN_TLS: Final[Mapping[str, Callable[[], bytes]]] = MappingProxyType(
+    {
+        "half a ClientHello": lambda: _build_record(22, _build_hello(200))[:100],
+        "a ClientHello of 16 MB": lambda: _build_record(22, _build_hello(200, whole=(1 << 24) - 1)) + bytes(_MIB),
+        "a ClientHello in records of one byte": lambda: _split_hello(1),
+        "a ClientHello of 60 kB": lambda: _split_hello(16_000),
+        "ClientHellos without an end": lambda: _build_record(22, _build_hello(200)) * 5_000,
+        "empty records without an end": lambda: _build_record(22, b"") * 200_000,
+        "alerts without an end": lambda: _build_record(21, b"\1\x5a") * 100_000,
+        "heartbeats": lambda: _build_record(24, b"\1\xff\xff") * 50_000,
+        "an end of the handshake before it": lambda: _build_record(20, b"\1") * 50_000,
+        "a hello of SSL 2": lambda: b"\x80\x2e\1\0\2\0\x15\0\0\0\x10" + bytes(200_000),
+        "HTTP without TLS": lambda: b"POST /pods HTTP/1.1\r\nHost: x\r\n\r\n" * 1_000,
+    }
+)
+"""Bytes that are sent in the place of a TLS handshake, or where none is expected."""
 
 YAML_VARIANTS: Final[Mapping[str, Callable[[], bytes]]] = MappingProxyType(
     {
@@ -270,6 +353,10 @@ YAML_VARIANTS: Final[Mapping[str, Callable[[], bytes]]] = MappingProxyType(
         "7 MB in quotes": lambda: b'a: "' + b"\\n" * (3 * _MIB) + b'"\n',
         "7 MB of numbers": lambda: b"[" + b"1," * (3 * _MIB) + b"]",
         "a directive without an end": lambda: b"%TAG ! " + b"x" * (7 * _MIB) + b"\n---\na: 1\n",
+        "a letter of four bytes": lambda: b'a: "' + b"x" * (7 * _MIB) + "\U0001f600".encode() + b'"\n',
+        "2 million separators of lines": lambda: "\u2028\u0085".encode() * _MIB,
+        "1 million escapes of pairs": lambda: b'{"a": "' + rb"\ud83d\ude00" * 600_000 + b'"}',
+        "documents that end": lambda: b"...\n" * 1_500_000,
         "10,000 tags": lambda: b"".join(b"%%TAG !t%d! tag:x\n" % number for number in range(10_000)) + b"---\na: 1\n",
         "200,000 anchors": lambda: b"".join(b"- &a%d x\n" % number for number in range(200_000)),
         "merges of many keys": lambda: (
@@ -333,6 +420,9 @@ BUNDLES: Final[Mapping[str, Callable[[], bytes]]] = MappingProxyType(
         "4 MB of base64": lambda: b"-----BEGIN CERTIFICATE-----\n" + b"A" * 4_000_000 + b"\n-----END CERTIFICATE-----\n",
         "4 MB of line ends": lambda: b"-----BEGIN CERTIFICATE-----\n" + b"\r\n" * 2_000_000,
         "DER of 4 MB": lambda: b"\x30\x84\xff\xff\xff\xff" + b"\x30\x80" * 2_000_000,
+        "certificates of 2,000 levels": lambda: _pem("CERTIFICATE", nest_der(2_000)) * 500,
+        "PKCS#7 of 2,000 levels": lambda: _pem("PKCS7", nest_der(2_000)),
+        "a letter of four bytes": lambda: b"x" * 3_900_000 + "\U0001f600".encode() + build_one_certificate(1).encode(),
         "PKCS#7 of junk": lambda: (
             b"-----BEGIN PKCS7-----\n" + base64.encodebytes(b"\x30\x80" * 1_000_000) + b"-----END PKCS7-----\n"
         ),
@@ -367,6 +457,34 @@ def build_openssh_key(rounds: int) -> bytes:
     return _pem("OPENSSH PRIVATE KEY", body)
 
 
+def nest_der(levels: int, tag: int = 0x30) -> bytes:
+    """Return values of DER in each other."""
+    value = b""
+    for _ in range(levels):
+        value = _encode_der(tag, value)
+    return value
+
+
+def _encode_integer(number: int) -> bytes:
+    return _encode_der(2, number.to_bytes(number.bit_length() // 8 + 1, "big"))
+
+
+def build_dh_key() -> bytes:
+    """Return a Diffie-Hellman private key whose prime OpenSSL tests for being one: its generator is not the usual one."""
+    group = _encode_der(0x30, _encode_integer(GROUP_18), _encode_integer(5))
+    algorithm = _encode_der(0x30, _encode_der(6, bytes.fromhex("2a864886f70d010301")), group)
+    return _pem("PRIVATE KEY", _encode_der(0x30, _encode_integer(0), algorithm, _encode_der(4, _encode_integer(12345))))
+
+
+def build_explicit_curve_key() -> bytes:
+    """Return an elliptic-curve private key whose curve is written out, over a field of 8,192 bits."""
+    field = _encode_der(0x30, _encode_der(6, bytes.fromhex("2a8648ce3d0101")), _encode_integer(GROUP_18))
+    curve = _encode_der(0x30, _encode_der(4, b"\1" * 1024), _encode_der(4, b"\2" * 1024))
+    order = _encode_der(4, b"\4" + b"\3" * 2048), _encode_integer(GROUP_18 - 2), _encode_integer(1)
+    parameters = _encode_der(0xA0, _encode_der(0x30, _encode_integer(1), field, curve, *order))
+    return _pem("EC PRIVATE KEY", _encode_der(0x30, _encode_integer(1), _encode_der(4, b"\1" * 1024), parameters))
+
+
 PRIVATE_KEYS: Final[Mapping[str, Callable[[], bytes]]] = MappingProxyType(
     {
         "an RSA key of 16,384 bits": lambda: build_rsa_key(16_384),
@@ -377,6 +495,10 @@ PRIVATE_KEYS: Final[Mapping[str, Callable[[], bytes]]] = MappingProxyType(
         "8 MB of lines": lambda: b"-----BEGIN RSA PRIVATE KEY-----\n" + b"A\n" * 4 * _MIB,
         "8 MB of headers": lambda: b"-----BEGIN RSA PRIVATE KEY-----\n" + b"Proc-Type: 4,ENCRYPTED\n" * 300_000,
         "junk": lambda: random.Random(_SEED).randbytes(100_000),
+        "a Diffie-Hellman key of a slow group": build_dh_key,
+        "a slow group behind another block": lambda: _pem("OTHER PRIVATE KEY", b"junk") + build_dh_key(),
+        "a curve that is written out": build_explicit_curve_key,
+        "DER of 3,000 levels": lambda: _pem("PRIVATE KEY", nest_der(3_000)),
         "lengths of 4 GB": lambda: _pem("OPENSSH PRIVATE KEY", b"openssh-key-v1\0" + b"\xff" * 4_000),
     }
 )

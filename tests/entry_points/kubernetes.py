@@ -237,7 +237,9 @@ async def open_operator(directory: Path, _: tuple[str, ...]) -> AsyncIterator[Be
 
 _REFUSED: Final[Mapping[str, str | bytes]] = {name: text for name, text, _ in REFUSED}
 KUBECONFIGS: Final = (*_REFUSED, *KUBECONFIG_VARIANTS)
-_TAKEN: Final = re.compile("CA of 400|brackets in quotes|a server of|a token of")
+_TAKEN: Final = re.compile(
+    "CA of 400|brackets in quotes|a server of 200|a server of 60|a token of|the same names|extensions|a namespace of"
+)
 
 
 class _KubeconfigBench(Bench):

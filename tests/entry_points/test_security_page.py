@@ -1,5 +1,6 @@
-"""What docs/security.md promises is held by tests that it names; `tests/manifests/test_rights.py` sees that they are there."""
+"""What docs/security.md promises is held by tests that it names, and that exist."""
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -24,3 +25,16 @@ def test_each_promise_names_a_test() -> None:
     promises = list(iterate_promises())
     assert len(promises) > 20
     assert [row for row in promises if not re.search(r"`tests/[\w/]+\.py`", row.rstrip(" |").rpartition("|")[2])] == []
+
+
+def test_each_test_that_is_named_exists() -> None:
+    named = set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE))
+    assert len(named) > 30
+    missing = []
+    for file, function in sorted(named):
+        path = ROOT / file
+        tree = ast.parse(path.read_text("utf-8")) if path.is_file() else ast.Module([], [])
+        tests = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        if not (function in tests if function else any(name.startswith("test_") for name in tests)):
+            missing.append(f"{file}::{function}" if function else file)
+    assert missing == []

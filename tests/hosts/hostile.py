@@ -103,6 +103,15 @@ LIES = {
     "nested JSON in the ledger": Lie(_ledger(WinHTTP="[" * 100_000)),
     "a number of 5,000 digits in the ledger": Lie(_ledger(WinHTTP='{"set":"","was":{"name":"","type":' + "1" * 5000 + "}}")),
     "no hex in the ledger": Lie(lambda honest: with_part(honest, "ledger.reg", _ITEMS)),
+    "keys in each other": Lie(
+        lambda honest: with_part(honest, "ledger.reg", exported(f"[{LEDGER}" + "\\K" * 900_000 + "]\r\n"))
+    ),
+    "a list of a million strings": Lie(
+        lambda honest: with_part(
+            honest, "ledger.reg", exported(f'[{LEDGER}]\r\n"a"=hex(7):' + "61,00,00,00," * 330_000 + "00\r\n")
+        )
+    ),
+    "a size below zero": Lie(size=b"-1"),
     "nothing": Lie(silent=True),
     "slowly": Lie(delay=4),
     "junk as a file": Lie(lambda honest: junk(len(honest))),

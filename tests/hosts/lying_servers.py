@@ -37,11 +37,12 @@ HOST_KEY: Final = asyncssh.import_private_key(
 _VERSION = b"SSH-2.0-OpenSSH_for_Windows_9.5"
 _SEED = 20261129
 # RFC 4250, section 4.1.2; RFC 4253, RFC 4419, RFC 5656, RFC 8308
-IGNORE, DEBUG, EXT_INFO, KEXINIT = 2, 4, 7, 20
+DISCONNECT, IGNORE, UNIMPLEMENTED, DEBUG, EXT_INFO, KEXINIT, NEWKEYS = 1, 2, 3, 4, 7, 20, 21
 KEX_INIT, KEX_REPLY, GEX_GROUP, GEX_INIT, GEX_REQUEST = 30, 31, 31, 32, 34
-USERAUTH_FAILURE, USERAUTH_BANNER, USERAUTH_PK_OK = 51, 53, 60
+USERAUTH_FAILURE, USERAUTH_SUCCESS, USERAUTH_BANNER, USERAUTH_PK_OK = 51, 52, 53, 60
 REQUEST_SUCCESS, REQUEST_FAILURE, OPEN_FAILURE, CHANNEL_SUCCESS, CHANNEL_FAILURE = 81, 82, 92, 99, 100
 GLOBAL_REQUEST, CHANNEL_OPEN, WINDOW_ADJUST, CHANNEL_DATA, EXTENDED_DATA, CHANNEL_REQUEST = 80, 90, 93, 94, 95, 98
+CHANNEL_EOF, CHANNEL_CLOSE, OPEN_CONFIRMATION = 96, 97, 91
 FXP_VERSION, FXP_STATUS, FXP_HANDLE, FXP_DATA, FXP_NAME, FXP_ATTRS = 2, 101, 102, 103, 104, 105
 FXP_INIT, FXP_OPEN, FXP_READ, FXP_OPENDIR, FXP_READDIR, FXP_STAT = 1, 3, 5, 11, 12, 17
 FXP_EXTENDED, FXP_EXTENDED_REPLY = 200, 201
@@ -119,10 +120,10 @@ def frame(payload: bytes) -> bytes:
     return struct.pack(">IB", len(payload) + padding + 1, padding) + payload + bytes(padding)
 
 
-def kexinit(kex: tuple[bytes, ...], host_keys: tuple[bytes, ...]) -> bytes:
-    """Return a KEXINIT (RFC 4253, section 7.1)."""
+def kexinit(kex: tuple[bytes, ...], host_keys: tuple[bytes, ...], *, guesses: bool = False) -> bytes:
+    """Return a KEXINIT (RFC 4253, section 7.1); `guesses`: a packet of the exchange follows without waiting."""
     lists = (kex, host_keys, *((cipher,) for cipher in _BOTH), (b"hmac-sha2-256",), (b"hmac-sha2-256",), (b"none",), (b"none",))
-    return Byte(KEXINIT) + bytes(16) + b"".join(map(NameList, lists)) + NameList(()) * 2 + Boolean(False) + UInt32(0)
+    return Byte(KEXINIT) + bytes(16) + b"".join(map(NameList, lists)) + NameList(()) * 2 + Boolean(guesses) + UInt32(0)
 
 
 def listen_raw(lie: Lie) -> Callable[[], Awaitable[Any]]:
@@ -243,6 +244,33 @@ async def _names_without_end(peer: Peer) -> None:
     await peer.reader.read()
 
 
+async def _wrong_guess(peer: Peer) -> None:
+    """Say that a guess of another exchange follows, and send a large one."""
+    await peer.greet()
+    await peer.send(kexinit((b"ecdh-sha2-nistp521", b"curve25519-sha256"), (b"ssh-ed25519",), guesses=True))
+    while True:
+        await peer.send(Byte(KEX_REPLY) + String(bytes(200_000)))
+
+
+async def _goodbye(peer: Peer) -> None:
+    await peer.greet()
+    await peer.send(Byte(DISCONNECT) + UInt32(2**32 - 1) + String("\x1b[2J\u202e" + "why " * 50_000) + String(""))
+    await peer.reader.read()
+
+
+async def _new_keys_first(peer: Peer) -> None:
+    """Claim that the exchange has ended before it began."""
+    await peer.greet()
+    await peer.send(Byte(NEWKEYS))
+    while True:
+        await peer.write(bytes(2**18))
+
+
+def frame_badly(size: int, padding: int) -> Lie:
+    """Return a lie that sends packets whose lengths do not fit together."""
+    return repeat(struct.pack(">IB", size, padding) + bytes(11))
+
+
 async def _packet_of_4_gb(peer: Peer) -> None:
     await peer.greet()
     while True:
@@ -292,6 +320,13 @@ RAW: Mapping[str, Lie] = {
     "lines without end": _lines_without_end,
     "short lines without end": _short_lines_without_end,
     "packet of 4 GB": _packet_of_4_gb,
+    "packets of no bytes": frame_badly(0, 0),
+    "packets that are padding": frame_badly(12, 255),
+    "wrong guess of 200 kB": _wrong_guess,
+    "goodbye of 200 kB": _goodbye,
+    "new keys before the exchange": _new_keys_first,
+    "unimplemented without end": repeat(frame(Byte(UNIMPLEMENTED) + UInt32(2**32 - 1))),
+    "version of escapes": repeat(b"\x1b[2J\x07\xe2\x80\xae" * 25 + b"\r\n"),
     "greeting of a byte a quarter of a second": drip(_VERSION * 20, greeted=False),
     "exchange of a byte a quarter of a second": drip(frame(kexinit((b"curve25519-sha256",), (b"ssh-ed25519",))), greeted=True),
 }
@@ -525,6 +560,38 @@ class _UnstartedSession(_Session):
         return True
 
 
+async def _rekey_without_algorithms(connection: Any) -> None:
+    """Begin exchanges that have no algorithm in common with the client's, as large as a packet may be."""
+    connection._kex_algs = [b"a" * 60] * 3_000
+    connection._send_kexinit()
+    connection._kexinit_sent = True
+
+
+async def _succeed(connection: Any) -> None:
+    """Say that the login has succeeded before it was asked for, again and again."""
+    await flood(connection, lambda: connection.send_packet(USERAUTH_SUCCESS))
+
+
+async def _talk_beyond_window(channel: Any, _: str) -> None:
+    """Send without looking at how much the client takes."""
+    await flood(channel.get_connection(), lambda: channel.send_packet(CHANNEL_DATA, String(b"x" * 32_000)))
+
+
+async def _die_of_signal(channel: Any, _: str) -> None:
+    text = "\x1b[2J\u202e" + "why " * 50_000
+    channel.send_packet(
+        CHANNEL_REQUEST, String("exit-signal"), Boolean(False), String(text), Boolean(True), String(text), String("")
+    )
+    channel.send_packet(CHANNEL_CLOSE)
+
+
+async def _die_of_junk(channel: Any, _: str) -> None:
+    """As `_die_of_signal`, in bytes that are no text."""
+    text = String(b"\xff\xfe" * 50_000)
+    channel.send_packet(CHANNEL_REQUEST, String("exit-signal"), Boolean(False), text, Boolean(True), text, text)
+    channel.send_packet(CHANNEL_CLOSE)
+
+
 Answer = Callable[[int, int], bytes]
 """The payload of an SFTP answer, by the type and the number of the request."""
 
@@ -575,6 +642,45 @@ def _answer_with_attributes(request: int, number: int) -> bytes:
     if request != FXP_STAT:
         return _answer_well(request, number)
     return Byte(FXP_ATTRS) + UInt32(number) + UInt32(0x80000000) + UInt32(2**32 - 1) + (String(b"") + String(b"")) * 30_000
+
+
+def _answer_with_handles(request: int, number: int) -> bytes:
+    """Give handles that each further request has to repeat."""
+    if request not in (FXP_OPEN, FXP_OPENDIR):
+        return _answer_well(request, number)
+    return Byte(FXP_HANDLE) + UInt32(number) + String(b"h" * 200_000)
+
+
+def _answer_with_bytes(count: int) -> Answer:
+    """Return an answer that reads so many bytes, however many were asked for."""
+
+    def answer(request: int, number: int) -> bytes:
+        return Byte(FXP_DATA) + UInt32(number) + String(b"x" * count) if request == FXP_READ else _answer_well(request, number)
+
+    return answer
+
+
+def _answer_with_long_names(request: int, number: int) -> bytes:
+    if request != FXP_READDIR:
+        return _answer_well(request, number)
+    name = String(b"..\\" * 20_000 + b"\xff\x1b[2J\xe2\x80\xae")
+    return Byte(FXP_NAME) + UInt32(number) + UInt32(1) + name * 2 + UInt32(0)
+
+
+def _answer_with_reasons(request: int, number: int) -> bytes:
+    return Byte(FXP_STATUS) + UInt32(number) + UInt32(4) + String("\x1b[2J\u202e" + "why " * 50_000) + String("\x1b")
+
+
+def _answer_with_all_attributes(request: int, number: int) -> bytes:
+    """Tell size, owner, permissions and times, each as large as it can be."""
+    if request != FXP_STAT:
+        return _answer_well(request, number)
+    return Byte(FXP_ATTRS) + UInt32(number) + UInt32(0xF) + b"\xff" * 28
+
+
+def _answer_others(request: int, number: int) -> bytes:
+    """Answer requests that nobody has made before the one that was."""
+    return Byte(FXP_STATUS) + UInt32(number ^ 2**31) + UInt32(0) + String(b"") + String(b"")
 
 
 _LIMITS = String("limits@openssh.com") + String("1")
@@ -652,11 +758,15 @@ _BEFORE_LOGIN: Mapping[str, Callable[[], Awaitable[Any]]] = {
     ),
     "login that is never answered": listen_encrypted(before=lambda _: asyncio.sleep(3600)),
     "host key signed with SHA-1": listen_encrypted(login=_SignsWithSha1, key="ssh-rsa"),
+    "goodbye of 30 kB after the exchange": listen_encrypted(
+        before=always(lambda item: item.send_packet(DISCONNECT, UInt32(14), String("\x1b[2J" + "why " * 8_000), String("")))
+    ),
     "compression alone": listen_encrypted(compression_algs=["zlib", "zlib@openssh.com"]),
 }
 _AFTER_LOGIN: Mapping[str, Callable[[], Awaitable[Any]]] = {
     "rekeying without end": listen_encrypted(after=_rekey),
     "rekeying by a slow group": listen_encrypted(after=_rekey_by_slow_group),
+    "rekeying without an algorithm in common": listen_encrypted(after=_rekey_without_algorithms),
     "rekeying that never ends": listen_encrypted(after=_rekey_half),
     "channels opened without end": listen_encrypted(after=always(_open_channels)),
     "channel of an odd type": listen_encrypted(
@@ -693,6 +803,36 @@ _AFTER_LOGIN: Mapping[str, Callable[[], Awaitable[Any]]] = {
     "SFTP with 400,000 extensions": listen_encrypted(
         talk=speak_sftp(_answer_well, (String(b"") + String(b"")) * 400_000), window=2**21
     ),
+    # it lets in before it is asked to
+    "success without end": listen_encrypted(before=_succeed),
+    "success after the login": listen_encrypted(after=_succeed),
+    "forwardings asked for without end": listen_encrypted(
+        after=always(
+            lambda item: item.send_packet(
+                GLOBAL_REQUEST, String("tcpip-forward"), Boolean(True), String("0.0.0.0" * 4_000), UInt32(22)
+            )
+        )
+    ),
+    "answers to global requests nobody made": listen_encrypted(after=always(lambda item: item.send_packet(REQUEST_SUCCESS))),
+    "output beyond the window": listen_encrypted(talk=_talk_beyond_window),
+    "ends of output without end": listen_encrypted(talk=always_on_channel(lambda item: item.send_packet(CHANNEL_EOF))),
+    "answers on a channel nobody asked for": listen_encrypted(
+        talk=always_on_channel(lambda item: item.send_packet(CHANNEL_SUCCESS))
+    ),
+    "channel confirmed without end": listen_encrypted(
+        talk=always_on_channel(
+            lambda item: item.send_packet(OPEN_CONFIRMATION, UInt32(7), UInt32(2**32 - 1), UInt32(2**32 - 1))
+        )
+    ),
+    "end by a signal of 200 kB": listen_encrypted(talk=_die_of_signal),
+    "end by a signal of junk": listen_encrypted(talk=_die_of_junk),
+    "handles of 200 kB": listen_encrypted(talk=speak_sftp(_answer_with_handles), window=2**21),
+    "reads of one byte": listen_encrypted(talk=speak_sftp(_answer_with_bytes(1))),
+    "reads of nothing": listen_encrypted(talk=speak_sftp(_answer_with_bytes(0))),
+    "names of 80 kB": listen_encrypted(talk=speak_sftp(_answer_with_long_names)),
+    "reasons of 200 kB": listen_encrypted(talk=speak_sftp(_answer_with_reasons)),
+    "attributes as large as they can be": listen_encrypted(talk=speak_sftp(_answer_with_all_attributes)),
+    "answers to other requests": listen_encrypted(talk=speak_sftp(_answer_others)),
     "limits beyond a disk": listen_encrypted(talk=speak_sftp(_limit(2**64 - 1), _LIMITS)),
     "limits of one byte": listen_encrypted(talk=speak_sftp(_limit(1), _LIMITS)),
     "21,000 names at once": listen_encrypted(talk=speak_sftp(_answer_with_names)),

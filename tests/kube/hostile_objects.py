@@ -55,6 +55,11 @@ def build_long_texts(kind: type, name: str) -> bytes:
     return _fill_places(kind, name, lambda: "x" * (SIZE // 4), lambda make: [make()])
 
 
+def build_wide_texts(kind: type, name: str) -> bytes:
+    """Return an object whose texts are short enough for most bounds, and have one character of four bytes each (PEP 393)."""
+    return _fill_places(kind, name, lambda: "x" * (SIZE // 85) + "\U0001f600", lambda make: [make()])
+
+
 def build_long_lists(kind: type, name: str) -> bytes:
     """Return an object in which every list and mapping that is read is long."""
     return _fill_places(kind, name, lambda: "", lambda make: [make()] * 20_000)
@@ -73,6 +78,7 @@ HOSTILE_OBJECTS: Final[Mapping[str, Callable[[type, str], bytes]]] = types.Mappi
         "managed-fields": build_managed_fields,
         "owners": build_owners,
         "long-texts": build_long_texts,
+        "wide-texts": build_wide_texts,
         "long-lists": build_long_lists,
         "many-texts": build_many_texts,
     }

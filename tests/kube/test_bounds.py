@@ -83,8 +83,10 @@ def feed(store: Store[Any], resource: Resource[Any], text: bytes) -> None:
         store.put_malformed(read.malformed)
 
 
-def test_what_is_measured_is_about_what_python_keeps() -> None:
-    value = {"list": [{"a": f"text {number}"} for number in range(10_000)]}
+@pytest.mark.parametrize("text", ["text", "x" * 100 + "é", "x" * 100 + "\u20ac", "x" * 100 + "\U0001f600"], ids=ascii)
+def test_what_is_measured_is_about_what_python_keeps(text: str) -> None:
+    """One character outside ASCII changes how many bytes each of the others takes."""
+    value = {"list": [{"a": f"{text} {number}"} for number in range(10_000)]}
     tracemalloc.start()
     try:
         copy = msgspec.json.decode(msgspec.json.encode(value))

@@ -76,6 +76,33 @@ def test_changes_go_before_retries_and_checks_and_each_in_its_order() -> None:
     run(main())
 
 
+def test_changes_of_keys_that_failed_go_behind_those_of_others() -> None:
+    async def main() -> None:
+        queue: KeyQueue[str] = KeyQueue(STEADY)
+        for key in ("failed", "mended", "blocks"):
+            queue.add(key)
+            await queue.take()
+            queue.finish(key, failed=True)
+        queue.add("failed")
+        queue.add("check", Priority.CHECK)
+        queue.add("mended")
+        queue.add("good")
+        assert await queue.take() == "good"
+        # what is urgent stays so
+        queue.add("blocks", Priority.TURN)
+        assert await queue.take() == "blocks"
+        assert await queue.take() == "failed"
+        assert await queue.take() == "mended"
+        # a change during a pass that succeeds is one of a key that did not fail
+        queue.add("mended")
+        queue.add("failed")
+        queue.finish("failed", failed=True)
+        queue.finish("mended")
+        assert [await queue.take() for _ in range(3)] == ["mended", "failed", "check"]
+
+    run(main())
+
+
 def test_failures_back_off_for_each_key_until_it_succeeds() -> None:
     async def main() -> None:
         queue: KeyQueue[str] = KeyQueue(STEADY)

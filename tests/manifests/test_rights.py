@@ -17,7 +17,7 @@ from lab.control_plane import ControlPlane
 from lab.objects import APPLY
 from tests.manifests.value_sets import VALUE_SETS
 from tests.support.process import run
-from tests.support.repository import DOCS, ROOT
+from tests.support.repository import DOCS
 from tests.support.waiting import PATIENCE
 
 from transom.manifests import admission, install, roles
@@ -175,12 +175,6 @@ def test_the_rights_of_values(control_plane: ControlPlane, everybody: dict[str, 
                 assert of_secrets == bootstrap | openshift, namespace
     finally:
         control_plane.delete([item for item in made if item["kind"] != "Namespace"])
-
-
-def test_each_test_that_the_page_names_is_there() -> None:
-    named = re.findall(r"`([a-z_/]*test_[a-z_]+\.py)`", PAGE.read_text("utf-8"))
-    assert len(named) > 10
-    assert [name for name in named if not (ROOT / name).is_file()] == []
 
 
 def test_no_table_is_empty() -> None:

@@ -2,11 +2,13 @@
 
 import json
 import logging
+import subprocess
 import sys
 from typing import Any
 
 import pytest
 import structlog
+from tests.support.repository import ROOT
 
 from transom.operations.logs import MAX_TEXT, LogFormat, configure
 
@@ -58,3 +60,25 @@ def test_a_short_line_is_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     structlog.get_logger("x").info("it happened", items=["a", "b"], count=3)
     line = json.loads(capsys.readouterr().err)
     assert (line["event"], line["items"], line["count"]) == ("it happened", ["a", "b"], 3)
+
+
+_WARNED = """
+from tests.windows.hostile_requests import build_large
+from transom.operations.logs import configure
+from transom.windows.nodes.node_certificates import CertificateRequest, decide_approval
+from transom.windows.nodes.windows_instance import SERVING
+
+configure("json", "info")
+for length in (70, 80, 90):
+    pem = build_large(common_name="system:node:" + "x" * length)
+    decide_approval(CertificateRequest(SERVING, "", (), (), pem), [], {})
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-W", "default")], ids=["as it is", "for developers"])
+def test_what_a_library_warns_of_a_request_is_no_line_of_the_log(options: tuple[str, ...]) -> None:
+    """cryptography warns of a long name in a certificate request, each time with another number of characters."""
+    command = (sys.executable, *options, "-c", _WARNED)
+    text = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stderr
+    assert ("UserWarning" in text) == bool(options)
+    assert bool(text) == bool(options)

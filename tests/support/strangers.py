@@ -5,6 +5,8 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+STRANGER = "127.0.0.2"
+"""The address from which strangers come: honest peers come from another one."""
 _PROGRAM = """
 import resource, socket, ssl, sys
 port, count, encrypted, data = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "tls", bytes.fromhex(sys.argv[4])
@@ -14,7 +16,7 @@ context = ssl._create_unverified_context()
 held, lost = [], 0
 for _ in range(count):
     try:
-        peer = socket.create_connection(("127.0.0.1", port), timeout=10)
+        peer = socket.create_connection(("127.0.0.1", port), timeout=10, source_address=(sys.argv[5], 0))
         if encrypted:
             peer = context.wrap_socket(peer)
         peer.setblocking(False)
@@ -35,7 +37,7 @@ async def connect_strangers(port: int, count: int, data: bytes = b"", *, encrypt
         sys.executable,
         "-c",
         _PROGRAM,
-        *(str(port), str(count), kind, data.hex()),
+        *(str(port), str(count), kind, data.hex(), STRANGER),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )

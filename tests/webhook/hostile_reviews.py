@@ -167,6 +167,38 @@ REVIEWS: Final[dict[str, BuildReview]] = {
     "escapes and many containers": lambda mark: _replace(
         '"' + r"\"" * 100_000 + '"', uid=f"u{mark}", options="HERE", object=build_pod({"containers": [{}] * 500_000})
     ),
+    "exponents": lambda mark: _replace("[" + "1e-400," * 180_000 + "1]", uid=f"u{mark}", options="HERE"),
+    "an exponent of 3 MB": lambda mark: _replace("1e" + "9" * _LONG, uid=f"u{mark}", options="HERE"),
+    "a letter of four bytes": lambda mark: of(
+        reviewed(object=build_pod({"containers": [{"name": f"{mark}{'c' * _LONG}\U0001f600"}]}))
+    ),
+    "half a pair of surrogates": lambda mark: _replace(r'"\ud800"', uid=f"u{mark}", object=build_pod({"nodeName": "HERE"})),
+    "the same field again and again": lambda mark: (
+        b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview",'
+        + b",".join(
+            [b'"request":{"uid":"%b","kind":{"version":"v1","kind":"Pod"},"operation":"CREATE"}' % mark.encode()] * 30_000
+        )
+        + b"}"
+    ),
+    "namespace of full-width dots": lambda mark: of(reviewed(namespace=f"{mark}\uff0e\uff0e\uff0fapis")),
+    "namespace with escapes": lambda mark: of(reviewed(namespace=f"{mark}%2e%2e%2fapis")),
+    "namespace with a line end": lambda mark: of(reviewed(namespace=f"x{mark}\n")),
+    "long operation": lambda mark: of(reviewed(operation=mark + "C" * _LONG)),
+    "long kind": lambda mark: of(reviewed(kind={"group": mark + "g" * _LONG, "version": "v1", "kind": "Pod"})),
+    "long path of a mount": lambda mark: of(
+        reviewed(object=build_pod(_container(volumeMounts=[{"name": mark, "mountPath": "/../." * (_LONG // 6)}]), **_WITH_CA))
+    ),
+    "names that change with their case": lambda mark: of(
+        reviewed(
+            object=build_pod(
+                {
+                    **_container(env=[{"name": f"{mark}{number}" + "\ufb03" * 30_000} for number in range(15)]),
+                    "nodeSelector": {"kubernetes.io/os": "windows"},
+                },
+                **_OVERRIDE,
+            )
+        )
+    ),
     "digits": lambda mark: _replace("9" * _LONG, uid=f"u{mark}", options="HERE"),
 }
 """What may come to the admission server from anybody who reaches it, each below `MAX_BODY`."""

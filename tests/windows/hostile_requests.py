@@ -1,6 +1,7 @@
 """PKCS #10 requests that a stranger could make: small ones whose check is dear, and large ones."""
 
 import base64
+import ipaddress
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -106,6 +107,42 @@ def build_large(*, names: int = 0, common_name: str = _NODE, dns_name: str = "",
     return builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
+def nest(levels: int) -> bytes:
+    """Return values of DER in each other."""
+    value = b""
+    for _ in range(levels):
+        value = encode(0x30, value)
+    return value
+
+
+def build_name(oid: str, tag: int, content: bytes) -> bytes:
+    """Return one part of a subject, its value of a type of ASN.1 by its tag."""
+    return encode(0x31, encode(0x30, encode_oid(oid) + encode(tag, content)))
+
+
+_SUBJECT: Final = build_name("55040a", 0x0C, b"system:nodes") + build_name("550403", 0x0C, _NODE.encode())
+
+
+def build_request(subject: bytes, attributes: bytes = b"") -> bytes:
+    """Return an unsigned request with an RSA key, and a subject and attributes in DER."""
+    key = encode(0x30, RSA + encode(3, b"\0" + encode(0x30, encode_integer((1 << 2_048) - 1) + encode_integer(65_537))))
+    info = encode(0x30, encode_integer(0) + encode(0x30, subject) + key + encode(0xA0, attributes))
+    body = encode(0x30, info + _SHA256_RSA + encode(3, b"\0" + b"x" * 256))
+    return b"-----BEGIN CERTIFICATE REQUEST-----\n" + base64.encodebytes(body) + b"-----END CERTIFICATE REQUEST-----\n"
+
+
+def build_addresses() -> bytes:
+    """Return a well-signed request of as many addresses as fit below the bound."""
+    subject = (
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:nodes"),
+        x509.NameAttribute(NameOID.COMMON_NAME, _NODE),
+    )
+    addresses = [x509.IPAddress(ipaddress.ip_address(number)) for number in range(1_800)]
+    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(subject))
+    builder = builder.add_extension(x509.SubjectAlternativeName(addresses), critical=False)
+    return builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
 HOSTILE_REQUESTS: Final[Mapping[str, Callable[[], bytes]]] = MappingProxyType(
     {
         "dh-generator-5": lambda: build_dh(5),
@@ -119,6 +156,24 @@ HOSTILE_REQUESTS: Final[Mapping[str, Callable[[], bytes]]] = MappingProxyType(
         "large-names": lambda: build_large(names=60_000),
         "large-common-name": lambda: build_large(common_name=_NODE + "x" * 800_000),
         "large-dns-name": lambda: build_large(dns_name="x" * 800_000),
+        "addresses-below-the-bound": build_addresses,
+        "nested-subject": lambda: build_request(nest(2_000)),
+        "nested-extensions": lambda: build_request(
+            _SUBJECT, encode(0x30, encode_oid("2a864886f70d01090e") + encode(0x31, nest(2_000)))
+        ),
+        "unreadable-name": lambda: build_request(
+            build_name("55040a", 0x0C, b"system:nodes") + build_name("550403", 0x1E, b"\xd8\0\0")
+        ),
+        "many-attributes": lambda: build_request(_SUBJECT + build_name("550407", 0x0C, b"x") * 600),
+        "rsa-4096-long-exponent": lambda: build_rsa(4_096, (1 << 4_095) - 1),
+        "rsa-pss": lambda: build_unsigned(
+            encode(0x30, encode_oid("2a864886f70d01010a")),
+            encode(0x30, encode_integer((1 << 8_000) - 1) + encode_integer(3)),
+        ),
+        "curve-of-two-to-the-571": lambda: build_unsigned(
+            encode(0x30, encode_oid("2a8648ce3d0201") + encode_oid("2b81040027")), b"\4" + b"\1" * 144
+        ),
+        "ends-without-number": lambda: b"-----BEGIN CERTIFICATE REQUEST-----\n" * 400,
         "large-extension": lambda: build_large(extension=800_000),
     }
 )

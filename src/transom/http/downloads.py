@@ -15,6 +15,7 @@ import msgspec
 from yarl import URL
 
 from transom.common.regular_files import open_regular_file
+from transom.common.tls_clients import create_client_context
 from transom.proxy.clients.client_table import CLIENTS
 from transom.proxy.clients.decision import decide
 from transom.proxy.settings import Egress
@@ -55,7 +56,7 @@ class Route(msgspec.Struct, frozen=True):
 
     def create_context(self) -> ssl.SSLContext:
         """Create a context with the system's CAs (SSL_CERT_FILE) and those of the settings."""
-        context = ssl.create_default_context()
+        context = create_client_context()
         if self.egress is not None and self.egress.trust:
             context.load_verify_locations(cadata=format_pem(self.egress.trust))
         return context

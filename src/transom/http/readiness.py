@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from transom.common.tls_clients import create_client_context
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import format_pem
@@ -35,7 +36,7 @@ async def probe(egress: Egress, pause: float = PAUSE) -> list[EndpointAnswer]:
     # a third of what a command loads that changes nothing, and asks no endpoint
     import aiohttp
 
-    context = ssl.create_default_context()
+    context = create_client_context()
     if egress.trust:
         context.load_verify_locations(cadata=format_pem(egress.trust))
     timeout = aiohttp.ClientTimeout(total=TIMEOUT)

@@ -117,7 +117,10 @@ def measure_retained(value: Any) -> int:
     while waiting:
         part = waiting.pop()
         size += _VALUE
-        if isinstance(part, str | bytes):
+        if isinstance(part, str):
+            # one emoji makes four bytes of each character of a text (PEP 393)
+            size += len(part) if part.isascii() else part.__sizeof__()
+        elif isinstance(part, bytes):
             size += len(part)
         elif isinstance(part, dict):
             waiting.extend(part.keys())

@@ -25,15 +25,27 @@ _REFUSED: Final[tuple[IPNetwork, ...]] = tuple(
         "fe80::/10",
         "fec0::/10",
         "ff00::/8",
-        # metadata elsewhere: AWS by IPv6 and Alibaba Cloud (agent-airlock v0.8.32, CVE-2026-48782), and what Azure gives to its
-        # machines (learn.microsoft.com, "What is IP address 168.63.129.16?")
-        "fd00:ec2::254/128",
+        # metadata elsewhere: Alibaba Cloud (agent-airlock v0.8.32, CVE-2026-48782), and what Azure gives to its machines
+        # (learn.microsoft.com, "What is IP address 168.63.129.16?")
         "100.100.100.200/32",
         "168.63.129.16/32",
+        # AWS by IPv6: metadata, and the credentials of pods (docs.aws.amazon.com, "EKS Pod Identity", fd00:ec2::23)
+        "fd00:ec2::/32",
+        # Google Cloud by IPv6 (cloud.google.com, "About VM metadata"), Scaleway, and Oracle Cloud Classic, which has it among
+        # the addresses of the IETF (RFC 6890, 2.2.2), where no API server is
+        "fd20:ce::254/128",
+        "fd00:42::42/128",
+        "192.0.0.0/24",
     )
 )
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+_TRANSLATED: Final = ipaddress.IPv6Network("::ffff:0:0:0/96")
+"""RFC 2765, 2.1."""
+_LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
+"""RFC 8215: the administrators of a network choose how long their prefix is."""
+_PREFIXES: Final = (48, 56, 64, 96)
+_NO_ADDRESS: Final = ipaddress.IPv4Network("0.0.0.0/8")
 
 
 class AddressNotPermitted(OSError):
@@ -79,7 +91,7 @@ class PermittedNetworks(msgspec.Struct, frozen=True):
 
 
 def iter_meanings(text: str) -> Iterator[IPAddress]:
-    """Yield an IP address, or the IPv4 address that an IPv6 address embeds (RFC 4291, RFC 6052, RFC 3056)."""
+    """Yield an IP address, or the IPv4 addresses that an IPv6 address may embed (RFC 4291, RFC 6052, RFC 8215, RFC 3056)."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
@@ -87,10 +99,20 @@ def iter_meanings(text: str) -> Iterator[IPAddress]:
             return
         if address.sixtofour is not None:
             yield address.sixtofour
-        if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
+        if address in _LOCAL_NAT64:
+            embedded = (_extract_embedded(address, prefix) for prefix in _PREFIXES)
+            # the rest of an address behind a longer prefix is zeros
+            yield from (meaning for meaning in embedded if meaning not in _NO_ADDRESS)
+        if address in _TRANSLATED or address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
             yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
             return
     yield address
+
+
+def _extract_embedded(address: ipaddress.IPv6Address, prefix: int) -> ipaddress.IPv4Address:
+    """Return the IPv4 address behind a prefix of that many bits (RFC 6052, 2.2): byte 8 is left out."""
+    packed = address.packed
+    return ipaddress.IPv4Address((packed[:8] + packed[9:])[prefix // 8 :][:4] if prefix <= 64 else packed[-4:])
 
 
 USUAL_NETWORKS: Final = PermittedNetworks()

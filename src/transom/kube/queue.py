@@ -20,7 +20,8 @@ BACKOFF: Final = Backoff(1.0, 300.0)
 class Priority(IntEnum):
     """The priority of a key, smallest first: awaited changes never wait behind a thousand periodic checks.
 
-    `TURN` is for a key that blocks keys that were added before it.
+    `TURN` is for a key that blocks keys that were added before it. A `CHANGE` of a key that failed the last time waits as a
+    `RETRY`: keys whose passes end in a timeout would occupy every worker while the others wait.
     """
 
     TURN = 0
@@ -185,7 +186,8 @@ class KeyQueue(Generic[K]):
             return
         self._depth += new
         state.ticket = next(self._tickets)
-        heapq.heappush(self._ready, (priority, state.ticket, key))
+        rank = Priority.RETRY if priority is Priority.CHANGE and state.failures else priority
+        heapq.heappush(self._ready, (rank, state.ticket, key))
         self._wake()
 
     def _pop(self) -> K | None:

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Iterator
 
 from transom.common.regular_files import read_regular_file
+from transom.common.tls_clients import create_client_context, restrict_key_exchanges
 from transom.kube.credentials import ClientCertificate
 from transom.kube.errors import ConfigurationError
 from transom.kube.kubeconfig import ClusterEntry, SelectedContext, User
@@ -44,7 +45,7 @@ class ServerContext(ssl.SSLContext):
     ) -> ssl.SSLObject:
         """As the base does, with the context that belongs to the name."""
         if server_hostname is not None and server_hostname == self.proxy_host:
-            context = ssl.create_default_context()
+            context = create_client_context()
             return context.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
         return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
 
@@ -52,6 +53,7 @@ class ServerContext(ssl.SSLContext):
 def _build_server_context(cluster: ClusterEntry) -> ServerContext:
     # to load the system's CAs costs tens of milliseconds: only where they are needed
     context = ServerContext(ssl.PROTOCOL_TLS_CLIENT)
+    restrict_key_exchanges(context)
     if cluster.certificate_authority or cluster.certificate_authority_data:
         # as client-go: each certificate of the authority is believed, were it no root
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

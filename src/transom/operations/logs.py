@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import warnings
 from collections.abc import MutableMapping
 from io import StringIO
 from typing import Any, Final, Literal, TextIO
@@ -23,6 +24,9 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 def configure(form: LogFormat, level: str, *, lasting: bool = True) -> None:
     """Set up logging for this process. `level` is one of LEVELS; `lasting`: who has logged keeps it, whatever comes later."""
     number = logging.getLevelNamesMapping()[level.upper()]
+    if not sys.warnoptions:
+        # libraries warn of what others sent, with figures of it: each would be a line in no format, and is remembered for ever
+        warnings.simplefilter("ignore")
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,

@@ -15,6 +15,7 @@ import msgspec
 
 from transom.common.check_results import CheckResult, Told, Verdict
 from transom.common.clean_up import run_to_end
+from transom.common.tls_clients import create_client_context
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, ConnectionFailed, NotFound, StatusError
 from transom.kube.objects import UnstructuredObject
@@ -383,7 +384,7 @@ async def _fetch_directly(question: Fetch) -> Answer:
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_MORE)) as session,
-            session.get(question.url) as answer,
+            session.get(question.url, ssl=create_client_context()) as answer,
         ):
             return Answer(question, 0 if answer.status == 200 else answer.status, f"HTTP {answer.status}")
     except (aiohttp.ClientError, OSError, TimeoutError) as error:

@@ -64,26 +64,30 @@ async def test_the_lease_is_kept_and_the_others_are_done(control_plane: ControlP
 
 
 async def test_lying_ssh_servers_stop_nobody(control_plane: ControlPlane) -> None:
-    """Each attacks below SFTP: the lease is kept, and the honest host gets a change while all of them are tried again."""
+    """Each attacks below SFTP: the lease is kept, and the honest host gets a change while all of them are tried again.
+
+    There are three times as many of them as workers, and half of them last until a timeout. By name the honest host is last.
+    """
     async with Simulator() as simulator, admin(control_plane) as client:
         cluster = Cluster(control_plane, client, simulator)
         await cluster.prepare()
         try:
             await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
-            program = await replica(cluster, "one")
+            # a login that is never answered ends soon
+            program = await replica(cluster, "one", **{"login-timeout": "20s"})
             async with program:
                 await leads(cluster, program)
                 begun = await generation(cluster)
                 honest = await simulator.add_host()
-                await cluster.instance("honest", honest)
-                await cluster.until("honest", 60, ProxyApplied="True/Applied", Configured="True")
+                await cluster.instance("win-1", honest)
+                await cluster.until("win-1", PATIENCE, ProxyApplied="True/Applied", Configured="True")
                 with run_servers(*SERVERS) as ports:
                     names = {f"liar-{number}": name for number, name in enumerate(ports)}
                     for liar, name in names.items():
                         await cluster.instance(liar, None, address="127.0.0.1", port=ports[name], username="Administrator")
                     for liar, name in names.items():
                         if not SERVERS[name].lets_in:
-                            await cluster.until(liar, 120, Reachable="False")
+                            await cluster.until(liar, PATIENCE, Reachable="False")
                     await cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER)
                     await until(lambda: f"HTTPS_PROXY={OTHER}" in environment(honest, "kubelet"))
                     for liar in names:

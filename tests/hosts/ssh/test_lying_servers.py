@@ -16,7 +16,15 @@ from tests.hosts.ssh.test_jump_hosts import RELAY
 from tests.support.event_loop import Cost, measure_cost
 
 from transom.apply.roll_out import run_concurrently
-from transom.hosts.errors import AuthenticationRefused, Fault, HostError, HostKeyChanged, Unreachable
+from transom.hosts.errors import (
+    AuthenticationRefused,
+    ConnectionLost,
+    Fault,
+    FileRefused,
+    HostError,
+    HostKeyChanged,
+    Unreachable,
+)
 from transom.hosts.passes.base_pass import PassResult, PassSettings
 from transom.hosts.passes.converge import Convergence
 from transom.hosts.ssh.known_hosts import NoHostKeys, format_line
@@ -160,3 +168,16 @@ async def test_an_honest_host_is_configured_beside_all_of_them(ports: Mapping[st
     assert [name for name, error in failed.items() if error is None or isinstance(error, Fault)] == []
     assert cost.longest < LONGEST, cost.callback
     assert cost.growth < 3 * GROWTH
+
+
+@pytest.mark.parametrize("name", ["success after the login", "answers to global requests nobody made"])
+async def test_a_connection_that_ends_is_not_one_with_too_few_sessions(ports: Mapping[str, int], name: str) -> None:
+    """A server that breaks the protocol at once: what there is to correct is not its MaxSessions."""
+    assert {type(error) for error in await use(ports[name])} == {ConnectionLost}
+
+
+async def test_a_long_handle_is_not_repeated_in_each_request(ports: Mapping[str, int]) -> None:
+    with measure_cost() as cost:
+        errors = await use(ports["handles of 200 kB"])
+    assert FileRefused in {type(error) for error in errors}
+    assert cost.growth < 4 << 20

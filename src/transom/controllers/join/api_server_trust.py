@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from transom.common.tls_clients import create_client_context
+
 _SECONDS: Final = 600.0
 """How long an answer holds."""
 _AGAIN: Final = 30.0
@@ -43,7 +45,7 @@ async def _verify_server(server: str, name: str, encoded: str) -> str:
     try:
         url = urlsplit(server)
         host, port = url.hostname or "", url.port or _HTTPS
-        context = ssl.create_default_context(cadata=base64.b64decode(encoded).decode())
+        context = create_client_context(base64.b64decode(encoded).decode())
     except (ValueError, ssl.SSLError):
         return "the published data is not a list of certificates"
     # Go asks less of a CA's extensions than newer versions of Python do

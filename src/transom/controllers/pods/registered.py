@@ -11,6 +11,7 @@ import aiohttp
 import msgspec
 
 from transom.common.escaping import escape
+from transom.common.tls_clients import create_bare_context
 from transom.controllers.runtime.conditions import Condition
 from transom.pods.environment import PodEgress
 from transom.pods.registration import KIND, NAME, TIMEOUT, has_same_rules, is_own
@@ -144,7 +145,7 @@ async def _call_server(address: str, bundle: str) -> None:
 
 def _create_context(bundle: str) -> ssl.SSLContext:
     """Trust in the bundle alone, as the API server's. Raises _Fault."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = create_bare_context()
     try:
         context.load_verify_locations(cadata=base64.b64decode(bundle, validate=True).decode("ascii"))
     except (binascii.Error, UnicodeDecodeError, ValueError, ssl.SSLError) as error:

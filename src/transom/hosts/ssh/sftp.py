@@ -22,6 +22,12 @@ from transom.hosts.scripts.template import BASE
 
 _PACKET = 256 * 1024
 """Bytes of an answer to one SFTP request; OpenSSH's client takes no more (sftp-common.h, SFTP_MAX_MSG_LENGTH)."""
+_HANDLE_ANSWER = bytes((102,))
+_HANDLE = 256
+"""Bytes of a handle at most (draft-ietf-secsh-filexfer-02, 6.3). Each request for the file repeats it: with a handle as large
+as an answer, 32 reads at once would be 8 MB."""
+_HANDLE_HEAD = 9
+"""Bytes of an answer before its handle: its type, the number of the request, and a length."""
 _REASON = 200
 """Characters of a host's own words in an error."""
 # a Windows server sends it when a file is in the way, has no room, or may not be touched (Win32-OpenSSH, sftp-server.c)
@@ -70,6 +76,8 @@ async def start_sftp(
             first = first or error.partial
             raise
         first = first or data
+        if data[:1] == _HANDLE_ANSWER and n > _HANDLE_HEAD + _HANDLE:
+            raise asyncssh.SFTPBadMessage("a handle of more than 256 bytes")
         return data
 
     reader.readexactly = readexactly  # type: ignore[method-assign]

@@ -363,6 +363,8 @@ class SshTransport:
             self._connection.abort()
             raise ConnectionLost("the host does not answer with SSH") from None
         except asyncssh.ChannelOpenError as error:
+            # asyncssh refuses a channel before it counts a connection that has just ended as closed
+            await asyncio.sleep(0)
             if self.silence.told or self._connection.is_closed():
                 raise self._build_connection_error("the connection ended in the middle of a pass") from None
             raise explain_refused_channel(error) from None

@@ -18,6 +18,16 @@ _PUBLIC = re.compile(
 )
 MAX_KEY: Final = 64 << 10
 """Characters of a private key; one for RSA with 16,384 bits has 13,000."""
+_ALGORITHM: Final = re.compile(
+    rb"\x30(?:[\x00-\x7f]|\x81.|\x82..|\x83...)\x02\x01[\x00\x01]\x30(?:[\x00-\x7f]|\x81.|\x82..)"
+    rb"(?:\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01|\x06\x07\x2a\x86\x48\xce\x3d\x02\x01|\x06\x03\x2b\x65\x70)",
+    re.DOTALL,
+)
+"""The beginning of a PKCS #8 key of RSA, ECDSA or Ed25519 in DER (RFC 5208, 5; RFC 3279, 2.3; RFC 8410, 3)."""
+_HEAD: Final = 64
+"""Characters of base64 in which it stands."""
+_PKCS8: Final = "-----BEGIN PRIVATE KEY-----"
+OTHER_TYPE: Final = "is not an RSA, ECDSA or Ed25519 key; make one with `ssh-keygen -t ed25519`"
 NOT_A_KEY: Final = "is not a private key in PEM or OpenSSH form"
 
 
@@ -111,6 +121,9 @@ def _find_parse_error(text: str) -> str | None:
     from cryptography.hazmat.primitives import serialization
 
     data = text.encode()
+    # cryptography reads the first block that has a label it knows
+    if not all(map(_has_usable_algorithm, text.split(_PKCS8)[1:])):
+        return OTHER_TYPE
     with warnings.catch_warnings():
         # cryptography warns of types that it will drop
         warnings.simplefilter("ignore")
@@ -120,7 +133,19 @@ def _find_parse_error(text: str) -> str | None:
             else:
                 serialization.load_pem_private_key(data, None, unsafe_skip_rsa_key_validation=True)
         except UnsupportedAlgorithm:
-            return "is not an RSA, ECDSA or Ed25519 key; make one with `ssh-keygen -t ed25519`"
+            return OTHER_TYPE
         except (ValueError, TypeError):
             return damaged
     return None
+
+
+def _has_usable_algorithm(content: str) -> bool:
+    """Return True if the content of a PKCS #8 key, in base64, is of a type that Transom uses.
+
+    OpenSSL tests the numbers of some types for being prime, for minutes (Diffie-Hellman): they are not loaded at all.
+    """
+    try:
+        head = binascii.a2b_base64("".join(content[: 2 * _HEAD].split())[:_HEAD])
+    except ValueError:
+        return False
+    return _ALGORITHM.match(head) is not None
