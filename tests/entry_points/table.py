@@ -73,6 +73,7 @@ ENTRY_POINTS: Final[tuple[EntryPoint, ...]] = (
         (
             "kube/client.py Client.execute()",
             "verification/cluster_verification.py _Run._answer()",
+            "verification/cluster_verification.py _Run._run_shutdown()",
             "kube/transport.py HttpTransport._upgrade()",
         ),
         kubernetes.NODE_ANSWERS,
