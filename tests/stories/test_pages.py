@@ -24,6 +24,7 @@ NOT_RUN = {
     "release.md": ["the version is yours"],
     "olm.md": ["it needs a container engine, opm, and OLM"],
     "workload-clusters.md": ["it makes a cluster of this host"],
+    "verify-cluster.md": ["it needs a Windows node"],
     "windows-pods.md": ["it needs a Windows node"],
 }
 
