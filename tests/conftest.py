@@ -44,6 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # a shell starts its background jobs with Ctrl-C ignored, and so would every program that a test stops with it
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # nohup ignores SIGHUP: the workers go on ignoring it, and what they start begins with the default
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN and not config.getoption("numprocesses", None):
+        signal.signal(signal.SIGHUP, lambda *_: None)
     if hasattr(config, "workerinput"):
         register_worker(config)
     else:
