@@ -166,6 +166,7 @@ _OWN: Final = {
     "capi/bootstrap/machine_files.py",
     "hosts/scripts/template.py",
     "payloads/shipped_payloads.py",
+    "pods/namespace_services.py",
     # what this process has just written, and /proc
     "cli/commands/demo.py",
     "cli/commands/simulate.py",

@@ -24,10 +24,13 @@ _ALGORITHM: Final = re.compile(
     re.DOTALL,
 )
 """The beginning of a PKCS #8 key of RSA, ECDSA or Ed25519 in DER (RFC 5208, 5; RFC 3279, 2.3; RFC 8410, 3)."""
+_SEQUENCE: Final = b"\x30"
+"""The first byte of every key in DER."""
 _HEAD: Final = 64
 """Characters of base64 in which it stands."""
 _PKCS8: Final = "-----BEGIN PRIVATE KEY-----"
 OTHER_TYPE: Final = "is not an RSA, ECDSA or Ed25519 key; make one with `ssh-keygen -t ed25519`"
+_DAMAGED: Final = "is damaged: its content is not a private key; copy it again"
 NOT_A_KEY: Final = "is not a private key in PEM or OpenSSH form"
 
 
@@ -113,17 +116,17 @@ def iter_fields(raw: bytes) -> Iterator[bytes]:
 
 def _find_parse_error(text: str) -> str | None:
     """Return why a key in PEM or OpenSSH form cannot be read."""
-    damaged = "is damaged: its content is not a private key; copy it again"
     if not text.isascii():
-        return damaged
+        return _DAMAGED
     # a tenth of a second to import: not for those who have no keys
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
 
     data = text.encode()
     # cryptography reads the first block that has a label it knows
-    if not all(map(_has_usable_algorithm, text.split(_PKCS8)[1:])):
-        return OTHER_TYPE
+    for content in text.split(_PKCS8)[1:]:
+        if fault := _find_algorithm_fault(content):
+            return fault
     with warnings.catch_warnings():
         # cryptography warns of types that it will drop
         warnings.simplefilter("ignore")
@@ -135,17 +138,19 @@ def _find_parse_error(text: str) -> str | None:
         except UnsupportedAlgorithm:
             return OTHER_TYPE
         except (ValueError, TypeError):
-            return damaged
+            return _DAMAGED
     return None
 
 
-def _has_usable_algorithm(content: str) -> bool:
-    """Return True if the content of a PKCS #8 key, in base64, is of a type that Transom uses.
+def _find_algorithm_fault(content: str) -> str | None:
+    """Return why a PKCS #8 key with this content in base64 is not loaded; None for a type that Transom uses.
 
     OpenSSL tests the numbers of some types for being prime, for minutes (Diffie-Hellman): they are not loaded at all.
     """
     try:
         head = binascii.a2b_base64("".join(content[: 2 * _HEAD].split())[:_HEAD])
     except ValueError:
-        return False
-    return _ALGORITHM.match(head) is not None
+        return _DAMAGED
+    if not head.startswith(_SEQUENCE):
+        return _DAMAGED
+    return None if _ALGORITHM.match(head) else OTHER_TYPE
