@@ -1,21 +1,22 @@
-"""The commit that this program was built from. `hatch_build.py` writes it into the wheel; a clone has none."""
+"""The commit that this program was built from. `hatch_build.py` writes it into the wheel; a clone has none.
 
-from functools import cache
-from pathlib import Path
-from typing import Final
+`transom --version` imports nothing else: pathlib and typing would take as long as Python itself.
+"""
+
+import os
 
 from transom import __version__
 
-FILE: Final = Path(__file__).parents[1] / "REVISION"
-_SHORT: Final = 12
+FILE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "REVISION")  # noqa: PTH118, PTH120
+_SHORT = 12
 """Characters of a commit that people read."""
 
 
-@cache
 def read_revision() -> str:
     """Return the commit, with `-dirty` if files were changed; empty if it is unknown."""
     try:
-        return FILE.read_text("ascii").strip()
+        with open(FILE, encoding="ascii") as file:  # noqa: PTH123
+            return file.read().strip()
     except FileNotFoundError:
         return ""
 
