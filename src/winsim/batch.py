@@ -1,6 +1,6 @@
 """The grammar of cmd.exe's batch language: from a line whose `%` are expanded to a tree (Microsoft: "cmd", "if", "for").
 
-What is expanded later (`%%a` of a loop, `!x!`) stands in the tree's texts as it was written. Parsed lines are cached: hosts
+What is expanded later (`%%a` of a loop, `!x!`) is in the tree's texts as it was written. Parsed lines are cached: hosts
 run the same scripts.
 """
 

@@ -35,7 +35,7 @@ class Checkpoint:
     @classmethod
     async def take(cls, host: Host) -> "Checkpoint":
         """Wait until the host is idle and return a checkpoint of it."""
-        while host.connections:  # noqa: ASYNC110  # nobody is told of their end
+        while host.connections:  # noqa: ASYNC110  # their end has no event
             await asyncio.sleep(0.001)
         # what a connection had started learns of its end right after it
         await asyncio.sleep(0)
@@ -81,7 +81,7 @@ class Checkpoint:
 
 def _copy_entry(entry: _Entry, parent: SimulatedDirectory | None = None) -> _Entry:
     made = copy(entry)
-    # nobody has it open: the host is at rest
+    # no client has it open: the host is idle
     made.parent, made.holds = parent, 0
     if isinstance(made, SimulatedDirectory):
         made.entries = {name: _copy_entry(below, made) for name, below in made.entries.items()}

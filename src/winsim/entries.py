@@ -10,7 +10,7 @@ from winsim import access
 from winsim.access import ADMINISTRATORS, Acl
 
 READ, WRITE = 1, 2
-"""What an open file is opened for, and what it lets others do meanwhile. Nobody here lets others remove or rename it."""
+"""What an open file is opened for, and what it lets others do meanwhile. No client here lets others remove or rename it."""
 _TEXTS = {
     2: "The system cannot find the file specified.",
     3: "The system cannot find the path specified.",

@@ -34,7 +34,7 @@ class Faults:
         self.disk_delay = 0.0
         """Seconds that every file operation takes."""
         self.denied: set[str] = set()
-        """Registry keys, in full, that nobody may read or change, with all below them."""
+        """Registry keys, in full, that no account may read or change, with all below them."""
         self.refuses = False
         """Whether connections are closed as soon as they are made."""
 

@@ -115,9 +115,9 @@ class FileSystem:
         self.enforced = True
         """Whether access lists are heeded."""
         self.user = ADMINISTRATORS
-        """Whose SID acts, and owns what is made, as long as nobody else does (`acting`)."""
+        """The SID that acts, and owns what is created, unless another one acts (`acting`)."""
         self.scanner: Callable[[SimulatedFile], object] = lambda _: None
-        """Who is told of each file that was written, as soon as it is closed."""
+        """Called for each file that was written, as soon as it is closed."""
 
     @contextmanager
     def act_as(self, sid: str) -> Iterator[None]:

@@ -111,7 +111,7 @@ class Machine(ABC):
         self.process_seconds = 0.0
         """How long each program takes at least, in seconds of the host's time: a scanner looks at it, the disk is slow."""
         self.interlopers: set[Callable[[], None]] = set()
-        """Called before each SFTP request and each command, and before each line of a script: what somebody else does then."""
+        """Called before each SFTP request and each command, and before each line of a script: changes by other programs."""
         self.blocked: set[str] = set()
         """Programs (`certutil.exe`) and cmdlets that a policy does not let run."""
         self.unhashed = False

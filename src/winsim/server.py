@@ -334,7 +334,7 @@ class Simulator:
             self._options[key.public_data, host.edition.openssh] = options
         listener = await asyncssh.listen(host.address, port, options=options)
         while port == 0 and listener.get_port() in self.by_port:
-            # hosts are told apart by their ports, and another address may have the same one free
+            # hosts are distinguished by their ports, and another address may have the same one free
             listener.close()
             listener = await asyncssh.listen(host.address, port, options=options)
         host.port = listener.get_port()

@@ -25,7 +25,7 @@ from winsim.system_log import SystemLog
 _DISABLED, _AUTOMATIC, _DEMAND = 4, 2, 3
 _CONNECT_SECONDS = 30.0
 _ENDS = re.compile(rb"MZends (\d+) after (\d+)")
-"""How a file says that a program of it ends by itself: with this exit code, after as many seconds."""
+"""How a file declares that its program exits: with this exit code, after as many seconds."""
 _TOOL = re.compile(rb"MZ[\w.\\]+\.exe")
 """What a program of the console is, that is no service."""
 _COMMAND = re.compile(r'\s*(?:"([^"]*)"|(\S+?(?:\.exe)(?=\s|$)|\S+))(.*)', re.IGNORECASE | re.DOTALL)
@@ -69,7 +69,7 @@ class SimulatedService:
         self.exit_code = 0
         self._since = self._until = 0.0
         self.ends: tuple[float, int] | None = None
-        """When its process ends by itself, and with which code."""
+        """When its process exits, and with which code."""
 
     def copy(self) -> "SimulatedService":
         """Return a copy with its own record of starts."""

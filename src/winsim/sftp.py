@@ -3,7 +3,7 @@
 Source: PowerShell/openssh-portable, sftp-server.c and contrib/win32/win32compat/misc.c: a plain rename fails where the new
 name exists; `posix-rename@openssh.com` first removes a file of that name. What fails for another reason than a missing file
 or access is SSH_FX_FAILURE, without a word. What a file is opened with: contrib/win32/win32compat/fileio.c,
-`createFile_flags_setup`: who reads lets others read and write, who writes lets others write, who does both lets nobody in.
+`createFile_flags_setup`: who reads lets others read and write, who writes lets others write, who does both lets no one in.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable

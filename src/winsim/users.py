@@ -1,4 +1,4 @@
-"""Somebody with an ordinary account on a host, at its console: what Windows lets him do, and nothing else."""
+"""A user with an ordinary account on a host, at its console, with the rights that Windows gives."""
 
 from transom.windows.registry.registry import Key
 from winsim import access

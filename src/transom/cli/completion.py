@@ -86,7 +86,7 @@ def _query_cluster(ctx: typer.Context, names: "Callable[[Client], Coroutine[Any,
     from transom.kube.connection import connect
     from transom.kube.errors import ApiError, ConfigurationError
 
-    # a log that nobody has set up goes to stdout, and a shell would complete its lines
+    # an unconfigured log goes to stdout, and a shell would complete its lines
     log_to_stderr(verbose=False)
 
     async def run() -> list[str]:

@@ -182,7 +182,7 @@ class HostRequests:
             wanted["spec"] = {"paused": True}
         applied = await client.apply(kind, wanted, *where, manager=CLI_MANAGER)
         if not plan.paused and get_at(applied.value, "spec", "paused") is True:
-            # somebody else paused it, and owns the field
+            # another user paused it, and owns the field
             await client.patch(kind, {"metadata": {"uid": uid}, "spec": {"paused": None}}, *where, CLI_MANAGER)
 
     async def _wait(self, verb: Verb, names: Sequence[str], requests: dict[str, HostRequest], seconds: float) -> None:

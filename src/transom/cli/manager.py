@@ -69,7 +69,7 @@ def find_skipped(targets: Sequence[Target], source: Source) -> dict[str, HostRep
         spec = target.instance.spec
         own = {parse_ip_address(text) for text in (spec.address, spec.node_ip) if text} - {None}
         for node in nodes:
-            # here nobody has connected: a name that other names lead to is compared as it is
+            # not connected yet: names are compared without resolving them
             at = not spec.node_name and (own & node.ips or spec.address.casefold() in node.addresses)
             if node.metadata.name == spec.node_name or at:
                 report = build_host_report(target, PassResult())

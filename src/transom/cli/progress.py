@@ -77,7 +77,7 @@ class Progress(PassObserver):
     def end_host(self, report: HostReport) -> None:
         """Print that a host ended; on a terminal that gets the report as well, in few words, and of a single host nothing."""
         if report.error == STOPPED:
-            # it was not begun, so nothing of it ends: the report says so of all of them
+            # it never started, so it does not end: the report covers these hosts
             return
         line = format_host_line(report, planned=self._word == "compared", short=self._repeated)
         if not (self._repeated and self._total == 1):

@@ -174,7 +174,7 @@ def _end_process() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     except (OSError, ValueError, KeyboardInterrupt):
-        # whoever read is gone, or the third signal came
+        # the reader is gone, or the third signal came
         pass
     os._exit(_stop.exit_code)
 

@@ -70,7 +70,7 @@ async def _try(session: "aiohttp.ClientSession", endpoint: str, proxy: Secret | 
 
     through = URL(proxy.reveal()).with_user(None) if proxy else None
     credentials = _build_authorization(proxy) if proxy else {}
-    # what a proxy is told goes with a plain request itself, and else with CONNECT
+    # headers for a proxy go with a plain request itself, and else with CONNECT
     plain = endpoint.lower().startswith("http:")
     headers, proxy_headers = (credentials, {}) if plain else ({}, credentials)
     try:

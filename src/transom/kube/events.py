@@ -202,7 +202,7 @@ class EventRecorder:
             try:
                 await self._client.patch(EVENTS, change, known.name, namespace)
             except NotFound:
-                # events live for an hour: this one is told anew
+                # events live for an hour: this one is created again
                 new = True
         if new:
             await self._client.create(EVENTS, self._build_event(key, known, namespace), namespace)

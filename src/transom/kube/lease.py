@@ -235,7 +235,7 @@ class LeaseElection:
                 seconds = self._terms.request
                 written = await self._client.replace(LEASES, value, self._name, self._namespace, seconds)
         except Conflict:
-            # somebody else was faster; the next look says who
+            # another replica was faster; the next read shows which
             return None
         self._renew_times = {now}
         self._observe(written)

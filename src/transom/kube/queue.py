@@ -140,7 +140,7 @@ class KeyQueue(Generic[K]):
                 await waiter
             except asyncio.CancelledError:
                 if waiter.done() and not waiter.cancelled():
-                    # woken and cancelled at once: somebody else has to see to the key
+                    # woken and cancelled at once: another worker must take the key
                     self._wake()
                 elif waiter in self._waiters:
                     self._waiters.remove(waiter)

@@ -118,7 +118,7 @@ class Reflector(Generic[T]):
                     self._failures = 1
             except ApiError as error:
                 if self._optional and isinstance(error, StatusError) and error.code == HTTPStatus.FORBIDDEN:
-                    # nobody has given the right yet: it is asked for as a kind that is not there
+                    # the right is not granted yet: retried like a kind that does not exist
                     self._client.refusals.waive(str(error))
                     self._handle_absence()
                     await self._wait(self._pace.absent, error)

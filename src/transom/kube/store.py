@@ -51,7 +51,7 @@ class Snapshot(Generic[T]):
         return len(self._objects)
 
     def __iter__(self) -> Iterator[T]:
-        # a generator has the snapshot as long as somebody goes on
+        # a generator keeps the snapshot as long as it is iterated
         yield from self._objects.values()
 
     def __contains__(self, name: ObjectKey) -> bool:

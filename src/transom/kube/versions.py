@@ -93,5 +93,5 @@ class ApiGroups:
     def _forget_request(self, path: str, done: "asyncio.Task[Any]") -> None:
         del self._asked[path]
         if not done.cancelled():
-            # an error that nobody waits for any more is none of asyncio's business either
+            # asyncio must not log an error that is no longer awaited
             done.exception()

@@ -121,7 +121,7 @@ class _Parts:
         self.accounts = sorted(
             {deployment["spec"]["template"]["spec"]["serviceAccountName"] for deployment in self.deployments}
         )
-        # OLM makes these accounts, their rights and the Deployments by itself
+        # OLM creates these accounts, their rights and the Deployments
         self._bindings = [item for item in near if "subjects" in item and all(map(self._find_account, item["subjects"]))]
         references = [_build_reference(binding) for binding in self._bindings]
         self._roles = {

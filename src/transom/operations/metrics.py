@@ -48,7 +48,7 @@ class OperatorMetrics:
     """The metrics of one operator: what passes report, and values that are read at each scrape."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        # when a series was made is a second one for each, which nobody asks for
+        # the creation time would be a second series for each, which no query uses
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         add_process_metrics(self.registry)

@@ -211,7 +211,7 @@ async def list_outdated_pods(client: Client, namespace: str, now: datetime) -> l
     examined = examine(objects, now, client.connection.server)
     own = examined.settings.own
     if own is None or own.missing:
-        # nobody knows what pods are to have
+        # the desired settings of pods are unknown
         return []
     service = await client.get_json("/api/v1/namespaces/default/services/kubernetes")
     egress = compute_pod_egress(objects, examined, service["spec"].get("clusterIP"))

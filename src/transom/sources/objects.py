@@ -82,7 +82,7 @@ class ObjectReader:
             self._findings.append(Place(file, "", locate).build_error(path, "not a Kubernetes object: it must be a mapping"))
             return
         if is_encrypted(value) and not self._is_known(value):
-            # SOPS encrypts all fields, kind and name too, unless it is told otherwise
+            # SOPS encrypts all fields, kind and name too, unless configured otherwise
             self._findings.append(Place(file, "", locate).build_error((*path, "sops"), ENCRYPTED))
             return
         api_version, kind = value.get("apiVersion"), value.get("kind")

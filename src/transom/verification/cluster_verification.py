@@ -170,7 +170,7 @@ async def _remove(client: Client, name: str, pace: Waits) -> None:
             raise ConnectionFailed(f"namespace {name} is not deleted: `kubectl get namespace {name} -o yaml` shows why")
         if taken > pace.ending and not forced:
             forced = True
-            # of a node that does not answer nobody says that a pod has ended
+            # no kubelet reports that a pod of an unreachable node has ended
             await client.request("DELETE", PODS.build_path(name), None, {"gracePeriodSeconds": 0})
         await asyncio.sleep(pace.every)
 

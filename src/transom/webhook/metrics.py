@@ -17,7 +17,7 @@ class WebhookMetrics:
     """What requests became."""
 
     def __init__(self) -> None:
-        # when a series was made is a second one for each, which nobody asks for
+        # the creation time would be a second series for each, which no query uses
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         add_process_metrics(self.registry)

@@ -64,7 +64,7 @@ def _detach(directory: Path) -> None:
     nothing, log = subprocess.DEVNULL, directory / _LOG
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb") as pipe, log.open("wb") as errors:
-        # whoever waits for the end of our own output must not wait for it
+        # a reader of our own output must not wait for this process
         running = subprocess.Popen(  # noqa: S603  # this program
             command, stdin=nothing, stdout=pipe, stderr=errors, start_new_session=True
         )
@@ -77,7 +77,7 @@ def _detach(directory: Path) -> None:
                 print_lines(line.strip().replace("until Ctrl-C", f"until `transom simulate {directory} --stop`"))
         (directory / _PROCESS).write_text(str(running.pid))
     except KeyboardInterrupt:
-        # nobody would know of it
+        # otherwise the process runs unnoticed
         running.terminate()
         raise
 

@@ -198,7 +198,7 @@ class CertificatesController:
                 content_type="application/merge-patch+json",
             )
         except (NotFound, Conflict):
-            # decided by somebody else, or gone: the store will say so
+            # another approver decided it, or it is deleted: the store will show it
             return
         _log.info("certificate approved", request=cached.metadata.name, signer=cached.spec.signer_name, instance=instance)
         kind = "client" if cached.spec.signer_name == CLIENT else "serving"

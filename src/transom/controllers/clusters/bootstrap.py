@@ -151,7 +151,7 @@ async def _ensure_key(client: Client, namespace: str) -> bytes:
     try:
         return await read_fleet_key(client, namespace)
     except NotFound:
-        # somebody else may have made it in the meantime
+        # another client may have created it in the meantime
         with contextlib.suppress(Conflict):
             await client.create(NAMESPACES, namespace_object(namespace))
         return await read_fleet_key(client, namespace)

@@ -116,7 +116,7 @@ class ClustersController:
         if cached is None:
             return
         for place in _index_places(cached) if self._begun else ():
-            # a machine that is being made waits for what somebody may have deleted
+            # a machine that is being created may wait for a deleted object
             key = _parse_place(place)
             time = asyncio.get_running_loop().time()
             self._verify_at[key] = min(self._verify_at.get(key, time), max(time, self._verified.get(key, 0.0) + VERIFY_AGAIN))
@@ -277,7 +277,7 @@ def _iter_places(meta: ClusterMeta | ObjectMeta) -> Iterator[str]:
     try:
         identity = get_identity(meta.name, meta.labels or {})
     except InvalidIdentity:
-        # its settings' status says so
+        # the status of its settings reports it
         return
     yield get_place(meta.namespace, identity)
 

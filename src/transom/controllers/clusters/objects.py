@@ -75,7 +75,7 @@ class ObjectsWriter:
             return before[1].metadata.resource_version != after.metadata.resource_version
         if after is None:
             self._written.pop(name, None)
-            # somebody takes objects away: the Secrets may be gone, too
+            # objects are being deleted: the Secrets may be gone, too
             for secret in list_secret_names(identity):
                 self._secrets.pop(ObjectKey(name.namespace, secret), None)
             return before is None or before[1] is not None
@@ -109,7 +109,7 @@ class ObjectsWriter:
         names = {(wanted.kind, wanted.name) for wanted in desired}
         for name in list_secret_names(identity):
             known = (namespace, name) in self._secrets
-            # of our own names the ConfigMap tells: they are not asked for where nobody chose them
+            # the ConfigMap records names that a user chose: without one, they are not queried
             reads_server = known or (
                 verify and name not in (build_values_name(identity, own=True), build_systemd_name(identity, own=True))
             )

@@ -102,7 +102,7 @@ class EgressController:
             self.queue.add(_OPENSHIFT)
 
     def _on_status_change(self, name: ObjectKey, before: UnstructuredObject | None, after: UnstructuredObject | None) -> None:
-        # somebody else's word in a status of ours is put right; a changed spec comes with the settings
+        # correct a status that another client wrote; a changed spec comes with the settings
         if before is not None and after is not None and before.metadata.generation == after.metadata.generation:
             self.queue.add(name)
 

@@ -94,7 +94,7 @@ def get_relevant_fields(node: HostNode | None) -> tuple[Any, ...] | None:
     if node is None:
         return None
     ready = (node.ready.status, node.ready.reason) if node.ready is not None else None
-    # what is done to it while it is first configured is nobody's news
+    # changes during the first configuration are not reported
     cordoned = node.cordoned and node.first_configuration != "Cordoned"
     whose = (node.is_managed_by_other, node.is_adopted, node.takes)
     return node.metadata.uid, ready, whose, node.addresses, cordoned, node.system, node.uninitialized

@@ -114,7 +114,7 @@ async def annotate_node(
         change = {"metadata": {"uid": live_node.metadata.uid, "annotations": marks, "labels": {_WORKER: ""}}}
         await leadership.client.patch(WHOLE_NODES, change, name)
     except (NotFound, Conflict):
-        # it is another Node by now; its coming is told
+        # it is another Node by now, which has its own event
         return
 
 

@@ -120,7 +120,7 @@ class NodeIdentities:
                 cached.metadata.name, cached.metadata.namespace
             )
             if cached_now is None or cached_now.metadata.uid != cached.metadata.uid:
-                # the server does not compare the uid where a status is written; a host of nobody's is no host without a Node
+                # the server does not compare the uid when a status is written; a deleted host is not a host without a Node
                 raise NotFound(404, "NotFound", f"WindowsInstance {cached.metadata.namespace}/{cached.metadata.name} is gone")
             identity = self.identify(cached, reported_name=reported_name, reached=reached)
             before = _record(cached)

@@ -85,7 +85,7 @@ class Finalizers:
     @staticmethod
     async def _set(cached: CachedInstance, finalizers: list[str], leadership: Leadership) -> CachedInstance:
         meta = cached.metadata
-        # the version keeps somebody else's finalizer that came meanwhile
+        # the version keeps a finalizer that another client added meanwhile
         change = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": finalizers}}
         return await leadership.client.patch(INSTANCES, change, meta.name, meta.namespace)
 

@@ -51,7 +51,7 @@ class StraysController:
         try:
             await apply_status(cached, wanted, leadership, at_version=True)
         except (NotFound, Conflict):
-            # gone, or somebody says something of it
+            # deleted, or another object describes it now
             return Result()
         regarding = Regarding(INSTANCES.api_version, INSTANCES.kind, meta.name, meta.namespace, meta.uid)
         leadership.recorder.record_warning(regarding, "OutsideNamespace", message)

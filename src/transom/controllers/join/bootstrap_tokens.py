@@ -64,7 +64,7 @@ class BootstrapTokens:
         made = Token(_generate_random(6), Secret(""))
         made = msgspec.structs.replace(made, text=Secret(f"{made.id}.{_generate_random(16)}"))
         expiration = (self._now() + LIFE).strftime(_TIME)
-        # a token that is not known to be for a host opens nothing, and one that the API server does not know joins nobody
+        # a token that is not assigned to a host opens nothing, and one that the API server does not know joins no host
         await leadership.client.create(SECRETS, _build_system_secret(instance, made, expiration), _SYSTEM)
         await leadership.client.apply(
             SECRETS, _record(instance, made, expiration), _build_name(instance), self._informers.namespace

@@ -67,7 +67,7 @@ class Members:
         of_spec = [str(text) for text in more[:MAX_ADDRESSES]] if isinstance(more, list) else []
         texts = [str(fields.get("address") or ""), str(fields.get("nodeIP") or ""), *of_spec, *of_machine]
         addresses = {parsed for text in texts if (parsed := parse_ip_address(text)) is not None}
-        # two hosts behind one address: it is neither's own, unless somebody says so
+        # two hosts behind one address: it belongs to neither, unless a user assigns it
         reached = list_addresses(cached) - addresses
         return Member(
             instance=f"{meta.namespace}/{meta.name}",

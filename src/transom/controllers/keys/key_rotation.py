@@ -147,11 +147,11 @@ class KeyRotation:
             owed, result = False, "failed" if isinstance(error, key_move.AGAINST_THE_KEY) else "untouched"
             return KeySelection(target, condition=Condition("False", type(error).__name__, str(error)))
         except HostError as error:
-            # of one that was begun before nobody knows what became of it
+            # the result of an earlier attempt is unknown
             result = "untouched" if not owed or (isinstance(error, Held) and rollout.can_keep_turn(name)) else "failed"
             return KeySelection(target, error=error)
         finally:
-            # a move that was called off is to be gone on with
+            # an interrupted move must be resumed
             if result == "untouched" and owed:
                 rollout.queue.finish_read(name)
             elif result is not None:

@@ -122,7 +122,7 @@ class KeptKeys:
             answer = await leadership.client.create(SECRETS, value, namespace)
         else:
             removed_fields = dict.fromkeys(set(cached.value.get("data") or {}) - set(data))
-            # what somebody else has written meanwhile is not overwritten
+            # a concurrent write is not overwritten
             change = {"metadata": {"resourceVersion": cached.metadata.resource_version}, "data": data | removed_fields}
             answer = await leadership.client.patch(SECRETS, change, name, namespace)
         self._written[name] = (cached_secret.metadata.resource_version if cached_secret is not None else None, answer)

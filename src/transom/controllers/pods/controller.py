@@ -148,7 +148,7 @@ class PodsController:
             if entries.get(namespace) == entry:
                 del self._pending[namespace]
         for namespace in _get_entries(before).keys() - entries.keys():
-            # also when somebody took it out of the ledger, or deleted that
+            # also if it was removed from the ledger, or the ledger was deleted
             self.queue.add(ObjectKey(namespace, SECRET))
 
     def _add(self, namespace: str) -> None:
@@ -193,7 +193,7 @@ class PodsController:
     async def reconcile(self, key: ObjectKey, leadership: Leadership) -> Result:
         """Update one object. Raises ApiError."""
         if leadership is not self._leadership:
-            # somebody else may have written in between
+            # another client may have written in between
             self._leadership = leadership
             self._pending.clear()
             self._checked.clear()

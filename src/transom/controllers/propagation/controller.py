@@ -134,7 +134,7 @@ class PropagationController:
         kubeconfig_data = await self._read_kubeconfig(namespace, name, leadership)
         source = f"Secret {namespace}/{name}-kubeconfig"
         try:
-            # of thousands of values in a thread: it is somebody else's text
+            # thousands of values, in a thread: the text is untrusted
             kubeconfig = choose_untrusted_context(await asyncio.to_thread(parse_kubeconfig, kubeconfig_data, source), source)
             connection = connect_foreign(
                 kubeconfig, select_proxy(kubeconfig.cluster.server, self._settings.own), self._permitted

@@ -107,7 +107,7 @@ async def take_finalizer(base: UnstructuredObject, leadership: "Leadership") -> 
 
 async def _set(base: UnstructuredObject, finalizers: list[str], leadership: "Leadership") -> None:
     meta = base.metadata
-    # the version keeps somebody else's finalizer that came meanwhile; another event comes with it
+    # the version keeps a finalizer that another client added meanwhile; another event comes with it
     change = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": finalizers}}
     with contextlib.suppress(NotFound, Conflict):
         await leadership.client.patch(EGRESS_PROXIES, change, meta.name)

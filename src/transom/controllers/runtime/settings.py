@@ -165,7 +165,7 @@ class CurrentSettings:
         if not self._informers.is_settings_kind_served:
             return
         if self.deletion is not None and self.deletion.accident and self.newest is not None:
-            # what holds goes on to hold
+            # the current settings stay in effect
             self._tell_updated()
             return
         self._had_any = self._had_any or len(self._informers.egress_proxies) > 0

@@ -272,7 +272,7 @@ async def query_host(access: Access, host_keys: HostKeys, settings: PassSettings
     async with open_directory(access, host_keys, settings, only_reads=True, doing="reading the host") as directory:
         state = await gather(directory, questions)
         await remove_directory_without_ledger(directory, state)
-        # whoever looks at the state reads it
+        # readers of the state find it there
         ledger.read(state.registry)
         return state
 

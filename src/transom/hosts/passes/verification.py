@@ -119,7 +119,7 @@ class _Verification:
                 state = await gather(directory, Queries(services=_NODE))
                 whole = await self._run_checks(directory, state)
                 await directory.restore(before)
-                # one that was killed may have left it to a host that is nobody's
+                # a killed run may have left it on a host that is not managed
                 await remove_directory_without_ledger(directory, state)
                 return whole
         except (asyncio.CancelledError, HostError):

@@ -28,7 +28,7 @@ from transom.windows.registry.names import FoldedDict, is_listed, is_same
 from transom.windows.registry.registry import Registry
 
 _SERVICE = re.compile(r"[A-Za-z0-9_.-]+")
-# a service of somebody else's may have blanks and more in its name, but nothing that cmd reads, and no letter whose code
+# the name of a third-party service may have spaces and more, but nothing that cmd interprets, and no letter whose code
 # page would matter
 _SERVICE_IN_JOB = re.compile(r"[A-Za-z0-9_.$@#+,;=~()\[\]{}' -]+")
 _KEY = re.compile(r"HKEY_LOCAL_MACHINE(?:\\[A-Za-z0-9_.(){}# -]+)+")

@@ -69,7 +69,7 @@ def iter_files(plan: Plan) -> Iterator[Script]:
     install, reversal = plan.install, plan.install.reversal
     for number, made in enumerate((*install.create, *install.configure, *(reversal.configure if reversal else ()))):
         if not made.image.isascii():
-            # it may be what somebody else has set, and that comes back
+            # another program may have set it, and its value is restored
             raise NotExpressible(f"the command line of service {made.name} cannot be written for sc.exe: it is not all ASCII")
         yield Script(f"image-{number}.txt", (_quote_argument(made.image) + "\r\n").encode("ascii"))
     if install.edits:

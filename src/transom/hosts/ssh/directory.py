@@ -80,7 +80,7 @@ class Directory:
         try:
             await self.rename(f"{script.name}.{suffix}", script.name)
         except FileRefused:
-            # another pass was quicker; its script is the same, or `has` says so
+            # another pass was quicker; its script is the same, or `has` reports the difference
             await self.transport.remove(format_sftp_path(f"{script.name}.{suffix}"))
             if not await self.has(script):
                 raise
@@ -104,7 +104,7 @@ class Directory:
             await self.remove(temporary)
             raise
         except asyncio.CancelledError:
-            # whoever called it off waits; what is still there then is a left-over of a cut pass
+            # the canceller waits; what still exists then is left over from an interrupted pass
             await _run_within(CLEARING_SECONDS, self.remove(temporary))
             raise
 

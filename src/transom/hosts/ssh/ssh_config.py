@@ -67,7 +67,7 @@ class SshConfig:
         self.proxy_command: str | None = command if isinstance(command, str) else None
         """The command through which the host is reached, with its tokens expanded; None if it is reached without."""
         self._config = config
-        # nothing public takes a configuration that was read; keys are loaded by whoever connects
+        # no public function takes a parsed configuration; the caller that connects loads the keys
         self.options = asyncssh.SSHClientConnectionOptions(config=None, client_keys=None, agent_path=None, known_hosts=None)
         """Options of asyncssh that have what was read, and nothing else of the file."""
         self.options.config = config

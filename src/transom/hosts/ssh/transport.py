@@ -256,12 +256,12 @@ class SshTransport:
                 await self._await_file_request(asyncio.gather(*writes), path)
                 offset += len(chunk)
         except Exception:
-            # not where the pass is called off: its connection ends, which closes the file, and nobody waits for an answer
+            # not if the pass is cancelled: its connection ends, which closes the file, and no answer is awaited
             await self._await_file_request(file.close(), path)
             raise
         await self._await_file_request(file.close(), path)
         # NTFS sets the time when the handle closes that wrote, whatever was set before ([MS-FSA] 2.1.4.17), and sftp-server
-        # opens the file anew to set it, which it cannot while somebody reads (Win32-OpenSSH, misc.c, `settimes`)
+        # opens the file anew to set it, which it cannot while another program reads (Win32-OpenSSH, misc.c, `settimes`)
         times = asyncssh.SFTPAttrs(atime=modified, mtime=modified)
         await retry_refused(lambda: self._await_file_request(sftp.setstat(path, times), path))
 

@@ -62,7 +62,7 @@ def read_entry(key: Key, name: str, type_: type[_T]) -> _T:
     try:
         return _decode_entry(key.get(name), type_)
     except ValueError:
-        # the entry may hold what somebody's variable was: nothing of it is quoted
+        # the entry may hold the former value of a variable: nothing of it is quoted
         raise LedgerError(rf"{key.path}\{name or '(default)'}: not as Transom writes it") from None
 
 

@@ -212,7 +212,7 @@ def _plan_services(
             continue
         kept.pop(service, None)
         if fault is not None:
-            # Windows does not read the value, and nothing is to be put into it
+            # Windows does not read the value, so nothing is written to it
             for name in entry.variables if entry else ():
                 _record_change(draft, "service-environment", f"{service}: {name}", ItemChange(name, None, LEFT))
             continue
@@ -224,7 +224,7 @@ def _plan_services(
             kept[service] = merged.entry
         for change in merged.changes:
             _record_change(draft, "service-environment", f"{service}: {change.name}", change)
-        # one that was left, since somebody changed it, a service that runs has as it was
+        # a variable left because a user changed it: a running service still has the former value
         changes = tuple(change for change in merged.changes if change.reason != UNMASKED)
         if changes and not (draft.taken and _has_each(changes, wishes, _read_machine_values(draft))):
             draft.restarts[service] = _restart_reason(changes)

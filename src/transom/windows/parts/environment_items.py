@@ -150,7 +150,7 @@ def merge_service(
             if ours is not None and len(mine) == len(present_items)
             else [item for item in present_items if item not in mine]
         )
-        # an item of the service's own hides the machine's variable by itself
+        # the service's own item hides the machine's variable
         if wish is not None and (wish.mask is None or not theirs):
             text = f"{name}={wish.value}"
             if [item.text for item in present_items] == [text]:

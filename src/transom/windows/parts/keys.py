@@ -39,7 +39,7 @@ def plan(entry: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
             continue
         left.remove(path)
         key = after.find_key(path)
-        # of one that was only listed nobody knows what is in it
+        # the content of a key that was only listed is unknown
         if key is not None and key.values is not None and not key.values and not after.list_keys_below(path):
             draft.edits.append(DeleteKey(path))
             after = after.apply([DeleteKey(path)])

@@ -31,7 +31,7 @@ class PlanBuilder:
         self.when = when
         self.was_changed_before = was_changed_before
         """Whether a plan was carried out on the host before."""
-        # once: what comes to be there later is somebody else's again
+        # once: what is created there later belongs to others again
         self.taken = None if was_changed_before else taken
         self.steps: list[Step] = []
         self.edits: list[Edit] = []

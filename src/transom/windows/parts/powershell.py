@@ -159,7 +159,7 @@ class _Merge:
     def _set(self, wanted: str) -> OwnBlock:
         entry, now = self._entry, self._compute_digest(wanted)
         if self._present == wanted:
-            # of somebody else's making: it stays after us
+            # another program wrote it: it stays after a removal
             return msgspec.structs.replace(entry, set=now) if entry else OwnBlock(now, was=self._profile.block)
         former = self._compute_digest(self._present) if self._present is not None and self._is_ours else ""
         if self._present is None:

@@ -144,7 +144,7 @@ def parse_configuration(name: str, key: Key) -> Configuration:
 def _is_same(present: Value | None, wanted: Value) -> bool:
     if present is None:
         return False
-    # REG_SZ and REG_EXPAND_SZ are read alike where nothing is to be expanded
+    # REG_SZ and REG_EXPAND_SZ are read alike if there is nothing to expand
     if wanted.type in (1, 2) and present.type in (1, 2):
         return present.decode_text() == wanted.decode_text()
     return present == wanted

@@ -47,7 +47,7 @@ def resolve(payload: Payload, lock: Lock) -> Payload:
 def _resolve_file(file: PayloadFile, locked: LockedFile | None) -> PayloadFile:
     if not file.url or not (file.checksums or file.member):
         return file
-    # a hash that somebody wrote into payload.yaml holds against the lock
+    # a hash in payload.yaml takes precedence over the lock
     if locked is None or (file.sha256 and file.sha256 != locked.sha256):
         return msgspec.structs.replace(file, sha256="" if file.member else file.sha256)
     return msgspec.structs.replace(file, sha256=locked.members.get(file.member, "") if file.member else locked.sha256)

@@ -109,7 +109,7 @@ def _iter_server_lines(registry: ImageRegistry, authorities: Mapping[str, str]) 
         if host in authorities:
             yield f"ca = {_format_toml_value(authorities[host])}"
     elif registry.mirrors:
-        # the registry itself must not be asked: the first mirror stands in its place
+        # the registry itself must not be used: the first mirror replaces it
         first = registry.mirrors[0]
         yield f"server = {_format_toml_value(first.url)}"
         if not first.resolve:
@@ -119,7 +119,7 @@ def _iter_server_lines(registry: ImageRegistry, authorities: Mapping[str, str]) 
         if first.host in authorities:
             yield f"ca = {_format_toml_value(authorities[first.host])}"
     else:
-        # nobody may be asked: a server that neither has images nor knows tags
+        # no registry may be used: a server that has neither images nor tags
         yield f"server = {_format_toml_value(f'https://{get_registry_host(registry.name)}')}"
         yield f"capabilities = {_format_toml_value(['push'])}"
 

@@ -214,7 +214,7 @@ class _Worker:
         content = self.facts.provided[file.provided]
         if content is None:
             return
-        # a kubelet whose certificate still holds reads it not at all; one that may need it ends by itself, and starts again
+        # a kubelet whose certificate still holds does not read it; one that may need it exits, and starts again
         joined = file.provided == BOOTSTRAP_KUBECONFIG and self.facts.node is not None
         self._add_content(file.path, () if joined else restarted, content)
 
@@ -255,7 +255,7 @@ class _Worker:
         if not self.payload.mirrors:
             return
         for path, content in registries.iter_files(self.facts.registries, self.payload.mirrors):
-            # containerd reads the file at each pull (containerd: "docs/hosts.md"): nobody is restarted
+            # containerd reads the file at each pull (containerd: "docs/hosts.md"): no service is restarted
             self._add_content(path, (), content)
 
     def _iter_service_values(self, service: PayloadService) -> Iterator[SetValue]:
