@@ -113,6 +113,8 @@ class MachineIndex:
         own_namespace = cluster.metadata.namespace or ""
         own = self.find_named(own_namespace, "Cluster", cluster.metadata.name)
         topology = get_at(own.spec, "topology") if own is not None else None
+        if topology is None:
+            return own_namespace, ""
         # `class` and `classNamespace` in v1beta1, `classRef` in v1beta2
         name = get_at(topology, "class") or get_at(topology, "classRef", "name") or ""
         namespace = get_at(topology, "classNamespace") or get_at(topology, "classRef", "namespace") or own_namespace
@@ -152,6 +154,8 @@ class MachineIndex:
         # v1beta1 has no `spec` there; older RKE2ControlPlanes refer to it themselves
         parts += [template, get_at(template, "spec"), control_plane.spec if control_plane is not None else None]
         for part in parts:
+            if part is None:
+                continue
             for field in (("bootstrap", "configRef"), ("infrastructureRef",), ("infrastructureTemplate",)):
                 reference = get_at(part, *field)
                 yield str(get_at(reference, "kind")), str(get_at(reference, "name"))
