@@ -93,7 +93,7 @@ class BareDebian:
         network = ("nsenter", f"--net={place.namespace}")
         apart = ("unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child")
         begin = ("/bin/sh", "-c", _BEGIN, "begin", self._root, build_archive(), _SIZE)
-        # unshare(1) waits for its child whatever it is told
+        # unshare(1) waits for its child whatever signal it gets
         self._process = Process([*network, *apart, *begin], log, ending="KILL")
         try:
             self._first = self._wait(log)

@@ -1,6 +1,6 @@
 """``python -m lab.gateway ADDRESS PROXY_PORT``: a gateway that sends all TLS to a proxy, without the knowledge of clients.
 
-Every name resolves to the gateway, but those below `.invalid`. A TLS connection to it goes on to the proxy, as CONNECT to the
+Every name resolves to the gateway, but those below `.invalid`. A TLS connection to it is passed to the proxy, as CONNECT to the
 name that the client asks for (SNI, RFC 6066). A proxy that decrypts TLS then is what clients see of every server.
 """
 

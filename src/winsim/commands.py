@@ -149,7 +149,7 @@ def _move(shell: ShellState, rest: str) -> int:
     if isinstance(existing, SimulatedDirectory) and existing is not node:
         target = f"{target}\\{node.name}"
         existing = files.find(target)
-    if existing is not None and existing is not node and "y" not in switches and not shell.in_batch_file:
+    if existing is not None and existing is not node and "y" not in switches and not shell.is_in_batch_file:
         raise FileError(183)
     try:
         files.rename(node, target, replace=True)

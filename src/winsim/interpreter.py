@@ -173,7 +173,7 @@ class Shell(ShellState):
         return await self._run(node.right) if (code == 0) == (node.operator == "&&") else code
 
     @property
-    def in_batch_file(self) -> bool:
+    def is_in_batch_file(self) -> bool:
         """Whether a batch file runs."""
         return self.frame is not None
 

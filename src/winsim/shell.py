@@ -69,7 +69,7 @@ class ShellState(ABC):
 
     @property
     @abstractmethod
-    def in_batch_file(self) -> bool:
+    def is_in_batch_file(self) -> bool:
         """Whether a batch file runs."""
 
     @abstractmethod

@@ -87,7 +87,7 @@ ENTRY_POINTS: Final[tuple[EntryPoint, ...]] = (
         ports.METRICS,
         ports.open_metrics,
         # the strangers and their TLS are in the same process
-        growth=112 * MIB,
+        growth=88 * MIB,
         retained=16 * MIB,
         at_once=4,
     ),

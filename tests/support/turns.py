@@ -89,7 +89,7 @@ class Desk:
         name, ask = target.instance.name, self.ask(target)
         if not rollout.queue.request_read(name, ask, differs=differs) or not rollout.queue.admit(name, ask):
             return None
-        if rollout.queue.in_limited_stage:
+        if rollout.queue.is_in_limited_stage:
             self.statuses.note(self.rollouts, target)
         return rollout
 

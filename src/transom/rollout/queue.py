@@ -38,7 +38,7 @@ class RolloutQueue:
         return self.state.stage
 
     @property
-    def in_limited_stage(self) -> bool:
+    def is_in_limited_stage(self) -> bool:
         """Whether the result of each host decides about the others, so that it must not be lost."""
         return self.stage in LIMITED_STAGES and len(self.state.hosts) > 1
 

@@ -135,7 +135,7 @@ class Hosts:
                 return rollout.queue.admit(key.name, lambda: self.asked.append(number))
 
             async def record_in_flight(_, rollout: OpenRollout, __: object) -> None:
-                if rollout.queue.in_limited_stage:
+                if rollout.queue.is_in_limited_stage:
                     await note()
 
         async def record(hashes: str) -> None:

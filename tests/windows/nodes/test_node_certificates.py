@@ -236,11 +236,15 @@ def test_addresses_have_one_spelling(text: str, wanted: str | None) -> None:
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE_REQUESTS if not name.startswith("large-")])
 def test_keys_that_no_kubelet_has_cost_nothing(name: str) -> None:
-    body = HOSTILE_REQUESTS[name]()
-    started = time.thread_time()
-    judgement = decide_approval(serving(body), (ONE,), {})
-    assert judgement.verdict == "Leave"
-    assert time.thread_time() - started < 1
+    request = serving(HOSTILE_REQUESTS[name]())
+    seconds = []
+    # the least of some: CPU time grows, too, beside other programs
+    for _ in range(3):
+        started = time.thread_time()
+        judgement = decide_approval(request, (ONE,), {})
+        seconds.append(time.thread_time() - started)
+        assert judgement.verdict == "Leave"
+    assert min(seconds) < 0.2
 
 
 @pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1()])

@@ -96,7 +96,7 @@ class HostRollout:
             if (heartbeat := self.find_newest_heartbeat(view)) is not None:
                 record.admitted_to, record.former_heartbeat = rollout, rollout.heartbeats.get(name)
                 rollout.heartbeats[name] = heartbeat
-            if rollout.queue.in_limited_stage:
+            if rollout.queue.is_in_limited_stage:
                 await self._in_flight.record(leadership)
                 leadership.permit()
         except BaseException:
@@ -114,7 +114,7 @@ class HostRollout:
 
     async def record_in_flight(self, rollout: OpenRollout, leadership: Leadership) -> None:
         """Record the hosts in progress for the next leader, in a stage in which each host counts. Raises ApiError."""
-        if rollout.queue.in_limited_stage:
+        if rollout.queue.is_in_limited_stage:
             await self._in_flight.record(leadership)
 
     def requeue(self, key: ObjectKey) -> None:
@@ -241,7 +241,7 @@ class HostRollout:
         meanwhile: the connection to this one has ended.
         """
         key = view.cached.key
-        tasks = [task for (host, rollout), task in self._pending.items() if host == key and rollout.queue.in_limited_stage]
+        tasks = [task for (host, rollout), task in self._pending.items() if host == key and rollout.queue.is_in_limited_stage]
         if not tasks:
             return
         memory = self.get_memory(key)
@@ -265,7 +265,7 @@ class HostRollout:
         try:
             reports = await self._heartbeats.wait_for_newer(node, heartbeat, leadership.client)
             limited, had_failed, completed = (
-                rollout.queue.in_limited_stage,
+                rollout.queue.is_in_limited_stage,
                 name in rollout.state.failed,
                 rollout.state.completed,
             )

@@ -68,7 +68,7 @@ class OpenRollout:
         self._unrecorded |= self.state.in_progress
         # a host that was left untouched has nothing of the change
         hosts = (host for host in self._unrecorded if host in self.state.in_progress or self.build_marker(host) is not None)
-        return {host: self.heartbeats.get(host) for host in hosts if self.queue.in_limited_stage or host in recorded}
+        return {host: self.heartbeats.get(host) for host in hosts if self.queue.is_in_limited_stage or host in recorded}
 
     def finish_status_write(self, host: str, recorded: InFlight) -> bool:
         """Note that the status of a host was written. Return True if it has no marker although the host is `recorded`."""
