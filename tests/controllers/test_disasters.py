@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from lab.control_plane import ControlPlane
-from tests.support.operator.clusters import PROXY, QUICK, Cluster, admin, at_work, environment
+from tests.support.operator.clusters import PROXY, QUICK, Cluster, at_work, environment, open_cluster
 from tests.support.operator.gate import Gate, gate_to
 from tests.support.operator.stories import OTHER, changes, story
 from tests.support.waiting import until
@@ -56,11 +56,8 @@ def own_plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 async def stricken(own_plane: ControlPlane, simulator: Simulator) -> AsyncIterator[Cluster]:
-    async with admin(own_plane) as client:
-        made = Cluster(own_plane, client, simulator)
-        await made.prepare()
+    async with open_cluster(own_plane, simulator) as made:
         yield made
-        await made.leave()
 
 
 async def look(cluster: Cluster, *, again: bool = False) -> Observed:
@@ -225,10 +222,10 @@ async def test_the_lease_is_deleted_and_then_a_strangers(stricken: Cluster) -> N
     async with story(stricken, terms=TERMS, pace=PACE) as told:
         await stricken.delete(LEASES, "transom")
         await told.edit()
-        await told.followed()
-        await until(lambda: told.operator.working)
-        # it may be a restore of etcd, and is treated as one; the event has both
+        # it may be a restore of etcd, and is treated as one: every store lists again; the event has both causes
         assert any("was deleted" in text for text in await stricken.told("transom", "ClusterRestored"))
+        await until(lambda: told.operator.working)
+        await told.followed()
         # whoever wrote this has no operator: nobody may take the lease for a year
         spec = {
             "holderIdentity": "stranger",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from lab.control_plane import ControlPlane
-from tests.support.operator.clusters import PROXY, Cluster, admin, environment
+from tests.support.operator.clusters import PROXY, Cluster, environment, open_cluster
 from tests.support.waiting import until
 
 from transom.kube.client import Client
@@ -29,11 +29,8 @@ def own_control_plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 async def restorable(own_control_plane: ControlPlane, simulator: Simulator) -> AsyncIterator[Cluster]:
-    async with admin(own_control_plane) as client:
-        made = Cluster(own_control_plane, client, simulator)
-        await made.prepare()
+    async with open_cluster(own_control_plane, simulator) as made:
         yield made
-        await made.leave()
 
 
 async def has_proxy(host: Host, proxy: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from lab.control_plane import ControlPlane
-from tests.support.operator.clusters import PROXY, Cluster, admin, environment
+from tests.support.operator.clusters import PROXY, Cluster, environment, open_cluster
 from tests.support.waiting import until
 
 from transom.controllers.runtime.base_removal import FINALIZER
@@ -121,11 +121,8 @@ def own_plane() -> Iterator[ControlPlane]:
 @pytest.fixture
 async def alone(own_plane: ControlPlane, simulator: Simulator) -> AsyncIterator[Cluster]:
     """On an API server whose definitions may be deleted."""
-    async with admin(own_plane) as client:
-        made = Cluster(own_plane, client, simulator)
-        await made.prepare()
+    async with open_cluster(own_plane, simulator) as made:
         yield made
-        await made.leave()
 
 
 async def test_a_definition_deleted_and_made_anew_changes_no_host(alone: Cluster, own_plane: ControlPlane) -> None:

@@ -222,3 +222,13 @@ async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
 def fingerprint(cluster: Cluster, host: Host) -> str:
     """Of the key that the host shows."""
     return asyncssh.import_public_key(cluster.simulator.format_host_key(host)).get_fingerprint()
+
+
+@contextlib.asynccontextmanager
+async def open_cluster(control_plane: ControlPlane, simulator: Simulator) -> AsyncIterator[Cluster]:
+    """Prepare a namespace of an API server with its administrator's client; delete at the end what the tests created in it."""
+    async with admin(control_plane) as client:
+        made = Cluster(control_plane, client, simulator)
+        await made.prepare()
+        yield made
+        await made.leave()
