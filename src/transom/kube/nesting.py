@@ -51,7 +51,8 @@ def has_more_values(data: bytes, most: int) -> bool:
     Parsing makes at most two values and keys more than that, however few bytes each has. Takes time and memory linear in
     the length, and copies nothing if the data has few.
     """
-    if data.count(b"{") + data.count(b"[") + data.count(b",") <= most:
+    # each of them is a byte, so short data needs no count
+    if len(data) <= most or data.count(b"{") + data.count(b"[") + data.count(b",") <= most:
         return False
     marks = _without_escapes(data).translate(None, _NO_VALUE_MARKS)
     values, outside = 0, 0

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
 
 from transom.common.counting import format_first
@@ -34,10 +35,14 @@ class OwnTrust:
 
     def __init__(self, pod: Pod, directory: str, *, windows: bool) -> None:
         self._pod, self._windows = pod, windows
-        self._directory = self._split_path(directory)
+        self._directory_path = directory
         self._blocked: dict[str, list[str]] = {}
         self._stores: dict[str, list[str]] = {}
         self._added: dict[str, list[str]] = {}
+
+    @cached_property
+    def _directory(self) -> tuple[str, ...]:
+        return self._split_path(self._directory_path)
 
     def find_mount_at_directory(self, container: Container) -> Mount | None:
         """Return the mount of the container at the directory of the CAs, however its path is written."""

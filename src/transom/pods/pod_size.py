@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from transom.pods.pod_types import Container, Pod, Spec
+from transom.pods.pod_types import Pod
 
 MAX_CONTAINERS: Final = 1_000
 """Each gets variables and a mount of its own, so it costs the most. A node runs a tenth of that (kubelet, `maxPods` 110)."""
@@ -18,19 +18,19 @@ TOO_LONG_ANNOTATIONS: Final = f"its annotations have more than {MAX_ANNOTATIONS:
 
 def describe_excess(pod: Pod) -> str | None:
     """Return why a pod is too large to be patched; None where it is not. Takes time linear in the number of containers."""
-    containers = _list_containers(pod.spec)
-    if len(containers) > MAX_CONTAINERS:
-        return TOO_MANY_CONTAINERS
-    if len(pod.spec.volumes or ()) + sum(map(_count_items, containers)) > MAX_ITEMS:
+    spec = pod.spec
+    containers, items = 0, len(spec.volumes or ())
+    for group in (spec.init_containers, spec.containers, spec.ephemeral_containers):
+        if not group:
+            continue
+        containers += len(group)
+        if containers > MAX_CONTAINERS:
+            return TOO_MANY_CONTAINERS
+        for container in group:
+            items += len(container.env or ()) + len(container.env_from or ()) + len(container.volume_mounts or ())
+    if items > MAX_ITEMS:
         return TOO_MANY_ITEMS
-    if sum(len(name) + len(value) for name, value in (pod.metadata.annotations or {}).items()) > MAX_ANNOTATIONS:
+    annotations = pod.metadata.annotations or {}
+    if sum(map(len, annotations)) + sum(map(len, annotations.values())) > MAX_ANNOTATIONS:
         return TOO_LONG_ANNOTATIONS
     return None
-
-
-def _list_containers(spec: Spec) -> list[Container]:
-    return [*(spec.init_containers or ()), *(spec.containers or ()), *(spec.ephemeral_containers or ())]
-
-
-def _count_items(container: Container) -> int:
-    return len(container.env or ()) + len(container.env_from or ()) + len(container.volume_mounts or ())
