@@ -69,12 +69,15 @@ class BoundedConnection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Read on, and start the time of a request that begins."""
         super().data_received(data)
-        if not data or self._answering:
-            # aiohttp has the rest of what it read, or it is the body of the request that is answered
-            return
+        # without data aiohttp reads on in what it has, and the rest of a request that is answered is its body
+        if data and not self._answering:
+            self.limit_head(len(data))
+
+    def limit_head(self, size: int) -> None:
+        """Count bytes of a head, and start its time; end the connection if the head is too long."""
         if not self.is_waiting():
             self._head_bytes = 0
-        elif self._count_head(len(data)):
+        elif self._count_head(size):
             return
         if self._deadline is None:
             self.set_deadline(SILENCE_SECONDS, self._end_late)

@@ -58,12 +58,17 @@ class AdmissionConnection(BoundedConnection):
             # without any, aiohttp reads on in what it has, which may be while a review is answered
             self._answered = False
         super().data_received(data)
+
+    def limit_head(self, size: int) -> None:
+        """Wait for nothing after a review that has its answer."""
         if self._answered:
-            self.clear_deadline()
+            self._head_bytes = 0
+        else:
+            super().limit_head(size)
 
     def is_waiting(self) -> bool:
         """Return True if no request is pending, nor the first part of a review."""
-        return self._begun is None and not self._answered and super().is_waiting()
+        return self._begun is None and super().is_waiting()
 
     def answer_reviews(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Those of the requests that go aiohttp's way."""
