@@ -20,7 +20,7 @@ from benchmarks.hosts import raised, served
 from transom.apply.roll_out import run_concurrently
 from transom.hosts.owner import Owner
 from transom.hosts.passes.base_pass import PassSettings
-from transom.hosts.passes.configure import ConfigureResult, Worker, configure
+from transom.hosts.passes.configure import ConfigureResult, WorkerSpec, configure_worker
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.ssh_client import Access
 from transom.hosts.steps.payload_directory import PayloadDirectory
@@ -64,8 +64,8 @@ def payload(path: Path, size: int) -> PayloadDirectory:
     return PayloadDirectory.open(path)
 
 
-async def ours(access: Access, worker: Worker) -> ConfigureResult:
-    result = await configure(access, NoHostKeys(), PassSettings(Owner("bench@bench", "pid 1")), worker)
+async def ours(access: Access, worker: WorkerSpec) -> ConfigureResult:
+    result = await configure_worker(access, NoHostKeys(), PassSettings(Owner("bench@bench", "pid 1")), worker)
     if result.error is not None:
         raise result.error
     return result
@@ -102,7 +102,7 @@ async def measure(ports: list[int], pem: str, path: Path, megabytes: float) -> N
     key = asyncssh.import_private_key(pem)
     accesses = [Access("127.0.0.1", port, keys=(Secret(pem),)) for port in ports]
     secret = Secret("http://alice:hunter2@proxy:3128")
-    worker = Worker(payload(path, int(megabytes * 1e6)), Facts(node_name="bench"), Egress(secret, secret, ".svc"))
+    worker = WorkerSpec(payload(path, int(megabytes * 1e6)), Facts(node_name="bench"), Egress(secret, secret, ".svc"))
     (path / "small").write_bytes(b"node 1: bench")
     one, *others = accesses
     first, calm = await ours(one, worker), await ours(one, worker)
@@ -111,7 +111,7 @@ async def measure(ports: list[int], pem: str, path: Path, megabytes: float) -> N
     )
     changed = path / "kubelet.exe"
     changed.write_bytes(changed.read_bytes() + b"2")
-    newer = Worker(PayloadDirectory.open(path), worker.facts, worker.egress)
+    newer = WorkerSpec(PayloadDirectory.open(path), worker.facts, worker.egress)
     upgraded = await ours(one, newer)
     print(f"upgrade of one program: {upgraded.channels} channels, {upgraded.sent:,} bytes sent of {changed.stat().st_size:,}")
     worker = newer

@@ -85,7 +85,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "WinHTTP's line forgets what a cut leaves": (
         registry_value,
         "merge",
-        functools.partial(_no_former_value, registry_value.merge),
+        functools.partial(_no_former_value, registry_value.merge_value),
     ),
     "no restart when an environment changes": (
         environment,

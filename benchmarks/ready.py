@@ -23,7 +23,7 @@ from lab.network import Network
 from lab import payload
 from transom.hosts.owner import Owner
 from transom.hosts.passes.base_pass import PassSettings
-from transom.hosts.passes.configure import ConfigureResult, Worker, configure
+from transom.hosts.passes.configure import ConfigureResult, WorkerSpec, configure_worker
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.ssh_client import Access
 from transom.hosts.steps.delivery import DeliveryProgress
@@ -108,11 +108,11 @@ def by_transom(plane: ControlPlane, machine: Machine, config: str) -> tuple[Conf
         "bootstrap-kubeconfig": Secret(config),
     }
     directory = PayloadDirectory.open(payload.build_directory())
-    worker = Worker(directory, Facts(node_name=NAME, variables=variables, provided=provided))
+    worker = WorkerSpec(directory, Facts(node_name=NAME, variables=variables, provided=provided))
     ssh, place = machine.ssh, machine.place
     access = Access(place.address, place.port, ssh.user, (Secret(ssh.key.read_text()),), ssh.host_key)
     begun = time.monotonic()
-    done = asyncio.run(configure(access, NoHostKeys(), PassSettings(Owner("bench@bench", "pid 1")), worker, report=report))
+    done = asyncio.run(configure_worker(access, NoHostKeys(), PassSettings(Owner("bench@bench", "pid 1")), worker, report=report))
     if done.error is not None:
         raise done.error
     until_ready(plane)

@@ -25,7 +25,7 @@ def test_a_hostile_archive_is_refused_within_bounds(name: str, tmp_path: Path, m
     url = f"https://downloads.example/{name}"
     wanted = _DownloadTask(url, [PayloadFile("C:\\k\\kubelet.exe", url=url, member=NAME)], None, tmp_path)
     with measure_cost() as cost, pytest.raises(DownloadError, match=name):
-        wanted._take_members(file)
+        wanted._extract_members(file)
     assert cost.growth < 48 << 20
     assert [path.name for path in tmp_path.iterdir()] == ["sha"]
 
@@ -42,5 +42,5 @@ def test_an_honest_archive_is_read(name: str, tmp_path: Path) -> None:
         file.write_bytes(build_tar((tarfile.TarInfo("other"), b"1"), (tarfile.TarInfo(f"./{NAME}"), b"program")))
     url = f"https://downloads.example/{name}"
     wanted = _DownloadTask(url, [PayloadFile("C:\\k\\kubelet.exe", url=url, member=NAME)], None, tmp_path)
-    sha256 = wanted._take_members(file)[NAME]
+    sha256 = wanted._extract_members(file)[NAME]
     assert (tmp_path / sha256).read_bytes() == b"program"

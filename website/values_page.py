@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from transom.manifests.values import Values, build_schema, to_json_data
+from transom.manifests.values import Values, build_values_schema, to_json_data
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "values.md"
 _HEAD: Final = """# Installation values
@@ -23,7 +23,7 @@ Editors can use the schema [values.json](schemas/values.json).
 
 def render_page() -> str:
     """Render the page as Markdown."""
-    whole = build_schema()
+    whole = build_values_schema()
     rows = _render_rows(whole, whole["$defs"], to_json_data(Values()), "")
     return _HEAD + "".join(f"{row}\n" for row in rows)
 

@@ -10,7 +10,7 @@ from lab.control_plane import ControlPlane
 from tests.support.management import manifests
 from typer.testing import CliRunner
 
-from transom.capi.bootstrap.injection import CONTROL_PLANE_SPEC, TEMPLATE_SPEC, build_edit
+from transom.capi.bootstrap.injection import CONTROL_PLANE_SPEC, TEMPLATE_SPEC, build_entries_patch
 from transom.capi.bootstrap.kubeadm import Entries
 from transom.capi.bootstrap.machine_files import DROP_INS, ENV_FILE
 from transom.cli.program import build_program
@@ -33,11 +33,11 @@ def test_entries_of_a_cluster_are_those_that_an_edit_would_make(tmp_path: Path) 
     spec = first["spec"]["kubeadmConfigSpec"]
     assert [file["path"] for file in spec["files"]][-1] == "/etc/transom/proxy.env"
     # all of it is known as ours: a cluster that is edited later loses none and gets none twice
-    removed = build_edit(spec, Entries(), SECRETS, CONTROL_PLANE_SPEC).operations
+    removed = build_entries_patch(spec, Entries(), SECRETS, CONTROL_PLANE_SPEC).operations
     assert [operation["op"] for operation in removed] == ["test", "remove"]
     for item in (linux, windows):
         template = item["spec"]["template"]["spec"]
-        assert [operation["op"] for operation in build_edit(template, Entries(), SECRETS, TEMPLATE_SPEC).operations] == [
+        assert [operation["op"] for operation in build_entries_patch(template, Entries(), SECRETS, TEMPLATE_SPEC).operations] == [
             "test",
             "remove",
         ]

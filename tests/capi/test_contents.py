@@ -28,9 +28,9 @@ from tests.support.management.manifests import (
 )
 
 from transom.capi.bootstrap.commit_entries import build_cluster_class_patch, build_template_objects
-from transom.capi.bootstrap.yaml_text import format_scalar, render
+from transom.capi.bootstrap.yaml_text import format_scalar, render_yaml
 from transom.capi.values.cluster_identity import InvalidIdentity, get_cluster_id
-from transom.capi.values.cluster_objects import build_fleet_objects, find_namesakes
+from transom.capi.values.cluster_objects import build_fleet_objects, find_identity_conflicts
 from transom.linux.drop_ins import EMPTY_DROP_IN, render_drop_in, render_shell_lines
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
@@ -260,7 +260,7 @@ def test_of_two_clusters_with_one_id_the_older_has_it() -> None:
     old = cluster("old", labels=label, creationTimestamp="2026-01-01T00:00:00Z")
     new = cluster("new", labels=label, creationTimestamp="2026-01-02T00:00:00Z")
     elsewhere = cluster("new", "org-other", labels=label, creationTimestamp="2026-01-03T00:00:00Z")
-    (one,) = find_namesakes(read(new, old, elsewhere)[0].clusters).values()
+    (one,) = find_identity_conflicts(read(new, old, elsewhere)[0].clusters).values()
     assert (one.later, one.holder) == (("org-giantswarm", "new"), ("org-giantswarm", "old"))
     assert "have one id, same: the older, old, has it" in one.text
 
@@ -295,7 +295,7 @@ _mappings = st.dictionaries(_keys, texts | lookalikes, min_size=1)
 
 @given(st.dictionaries(_keys, texts | lookalikes | _mappings | st.lists(_mappings, min_size=1), min_size=1))
 def test_yaml_is_read_back_as_the_same_texts(tree: dict[str, Any]) -> None:
-    assert yaml.safe_load(render(tree)) == tree
+    assert yaml.safe_load(render_yaml(tree)) == tree
 
 
 @pytest.mark.parametrize("text", ["10.96.0.10", "100.64.0.0/13", RFC_LINE, URL, "fd00::a", "example.com", NO_PROXY])

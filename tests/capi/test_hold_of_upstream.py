@@ -85,7 +85,7 @@ def test_cloudbase_init_says_so() -> None:
 
 def test_the_page_shows_the_tables() -> None:
     page = (DOCS / "windows-workers.md").read_text("utf-8")
-    assert workers_page.update_page(page) == page, "scripts/reference writes it"
+    assert workers_page.update_workers_page(page) == page, "scripts/reference writes it"
 
 
 def test_each_fact_is_named_once() -> None:
@@ -340,7 +340,7 @@ def test_node_labels_are_joined() -> None:
 
 
 def test_a_failed_proxy_ends_the_script() -> None:
-    assert windows_proxy.build_entries("secret").pre == (r"cmd.exe /d /c C:\k\proxy.cmd", "if errorlevel 1 exit /b 1")
+    assert windows_proxy.build_windows_entries("secret").pre == (r"cmd.exe /d /c C:\k\proxy.cmd", "if errorlevel 1 exit /b 1")
 
 
 @pytest.mark.parametrize("version", ["v1.36.3+vmware.1", "v1.36.3-eks-1a2b3c4", "v1.32.0"])

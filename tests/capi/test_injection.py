@@ -13,8 +13,8 @@ from transom.capi.bootstrap import windows_proxy
 from transom.capi.bootstrap.injection import (
     CONTROL_PLANE_SPEC,
     TEMPLATE_SPEC,
-    build_edit,
-    find_manager,
+    build_entries_patch,
+    find_managing_tool,
     is_for_windows,
     is_injection_requested,
     list_secret_names,
@@ -56,7 +56,7 @@ def template(spec: Any, generation: int = 1) -> Any:
 
 
 def injected(spec: Any, wanted: Entries) -> Any:
-    return patched(template(spec), build_edit(spec, wanted, SECRETS, TEMPLATE_SPEC, 1).operations)["spec"]["template"].get(
+    return patched(template(spec), build_entries_patch(spec, wanted, SECRETS, TEMPLATE_SPEC, 1).operations)["spec"]["template"].get(
         "spec"
     )
 
@@ -73,7 +73,7 @@ def test_worker_gets_the_drop_ins_and_no_environment_of_kubeadm() -> None:
 def test_control_plane_reads_the_environment_first() -> None:
     before = {"preKubeadmCommands": ["echo theirs"], "clusterConfiguration": {}}
     document = {"metadata": {"generation": 7}, "spec": {"kubeadmConfigSpec": before}}
-    made = build_edit(before, build_linux_entries(SECRET, PROXY, control_plane=True), SECRETS, CONTROL_PLANE_SPEC, 7)
+    made = build_entries_patch(before, build_linux_entries(SECRET, PROXY, control_plane=True), SECRETS, CONTROL_PLANE_SPEC, 7)
     after = patched(document, made.operations)["spec"]["kubeadmConfigSpec"]
     assert after["preKubeadmCommands"] == [READ_ENV, RESTART, "echo theirs"]
     assert after["files"][-1] == {
@@ -105,7 +105,7 @@ def test_no_settings_for_nodes_is_no_entry(egress: Egress) -> None:
 
 def test_windows_entries_come_first_and_last() -> None:
     before = {"preKubeadmCommands": ["a"], "postKubeadmCommands": ["b"]}
-    after = injected(before, windows_proxy.build_entries("prod-windows-proxy"))
+    after = injected(before, windows_proxy.build_windows_entries("prod-windows-proxy"))
     assert after["preKubeadmCommands"] == [windows_proxy.BEFORE_JOIN, windows_proxy.OR_STOP, "a"]
     assert after["postKubeadmCommands"] == ["b", windows_proxy.AFTER_JOIN]
     assert [file["path"] for file in after["files"]] == [windows_proxy.PROXY_REG, windows_proxy.PROXY_CMD]
@@ -113,10 +113,10 @@ def test_windows_entries_come_first_and_last() -> None:
 
 def test_file_of_somebody_else_at_our_path_is_named_and_nothing_is_edited() -> None:
     theirs = {"path": DROP_INS[0], "content": "[Service]\n"}
-    made = build_edit({"files": [theirs]}, build_linux_entries(SECRET, PROXY), SECRETS, TEMPLATE_SPEC)
+    made = build_entries_patch({"files": [theirs]}, build_linux_entries(SECRET, PROXY), SECRETS, TEMPLATE_SPEC)
     assert made.foreign == (DROP_INS[0],)
     assert made.operations == ()
-    assert build_edit({"files": [theirs]}, Entries(), SECRETS, TEMPLATE_SPEC).operations == ()
+    assert build_entries_patch({"files": [theirs]}, Entries(), SECRETS, TEMPLATE_SPEC).operations == ()
 
 
 def test_drop_in_of_another_service_from_our_secret_is_left_alone() -> None:
@@ -132,7 +132,7 @@ def test_entry_committed_by_hand_stays_where_it_is() -> None:
     by_hand = injected({"files": [{"path": "/etc/motd", "content": "hello"}]}, wanted)
     by_hand["files"].reverse()
     by_hand["preKubeadmCommands"].insert(0, "echo first")
-    assert build_edit(by_hand, wanted, SECRETS, TEMPLATE_SPEC).operations == ()
+    assert build_entries_patch(by_hand, wanted, SECRETS, TEMPLATE_SPEC).operations == ()
 
 
 def test_changed_bundle_replaces_its_files_and_nothing_else() -> None:
@@ -148,7 +148,7 @@ def test_template_of_our_entries_alone_is_empty_again() -> None:
 
 
 def test_edit_holds_for_one_generation_of_the_object() -> None:
-    made = build_edit({"files": [{"path": "/a"}]}, build_linux_entries(SECRET, PROXY), SECRETS, TEMPLATE_SPEC, 1)
+    made = build_entries_patch({"files": [{"path": "/a"}]}, build_linux_entries(SECRET, PROXY), SECRETS, TEMPLATE_SPEC, 1)
     with pytest.raises(AssertionError):
         patched(template({"files": [{"path": "/a"}, {"path": "/b"}]}, 2), made.operations)
 
@@ -162,7 +162,7 @@ WANTED = {
     "worker": build_linux_entries(SECRET, PROXY),
     "control plane": build_linux_entries(SECRET, PROXY, control_plane=True),
     "bundle": build_linux_entries(SECRET, trust(2)),
-    "Windows": windows_proxy.build_entries("prod-windows-proxy"),
+    "Windows": windows_proxy.build_windows_entries("prod-windows-proxy"),
 }
 KINDS = st.sampled_from(sorted(WANTED))
 
@@ -175,9 +175,9 @@ def filled(spec: Any) -> Any:
 def test_edit_is_done_once_and_can_be_undone(spec: Any, one: str, another: str) -> None:
     first, second = WANTED[one], WANTED[another]
     once = injected(spec, first)
-    assert build_edit(once, first, SECRETS, TEMPLATE_SPEC).operations == ()
+    assert build_entries_patch(once, first, SECRETS, TEMPLATE_SPEC).operations == ()
     other = injected(once, second)
-    assert build_edit(other, second, SECRETS, TEMPLATE_SPEC).operations == ()
+    assert build_entries_patch(other, second, SECRETS, TEMPLATE_SPEC).operations == ()
     assert filled(injected(spec, second)) == filled(other)
     assert filled(injected(other, Entries())) == filled(spec)
 
@@ -195,7 +195,7 @@ def test_edit_is_done_once_and_can_be_undone(spec: Any, one: str, another: str) 
     ],
 )
 def test_who_else_writes_an_object(metadata: Any, who: str | None) -> None:
-    assert find_manager(metadata) == who
+    assert find_managing_tool(metadata) == who
 
 
 @pytest.mark.parametrize("where", ["labels", "annotations"])
@@ -218,6 +218,6 @@ def test_secrets_that_a_spec_waits_for() -> None:
 
 
 def test_no_entry_holds_a_credential() -> None:
-    for entries in (build_linux_entries(SECRET, PROXY, control_plane=True), windows_proxy.build_entries("prod-windows-proxy")):
+    for entries in (build_linux_entries(SECRET, PROXY, control_plane=True), windows_proxy.build_windows_entries("prod-windows-proxy")):
         whole = [base64.b64decode(f.content).decode() if f.encoding == "base64" else f.content for f in entries.files]
         assert "hunter2" not in " ".join((*whole, *entries.pre, *entries.post))

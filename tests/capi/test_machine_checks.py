@@ -14,7 +14,7 @@ from tests.support.management.manifests import base, credentials
 from typer.testing import CliRunner
 
 from lab import infrastructure
-from transom.capi.bootstrap.injection import build_edit, list_foreign_drop_ins
+from transom.capi.bootstrap.injection import build_entries_patch, list_foreign_drop_ins
 from transom.capi.bootstrap.machine_files import CA_STEM, DROP_INS, build_linux_entries
 from transom.capi.bootstrap.machine_kinds import BOOTSTRAPS, CONTROL_PLANES, EDITED, MachineFamily, MachineKinds
 from transom.capi.check.machine_checks import find_machine_fetch
@@ -22,7 +22,7 @@ from transom.cli.program import build_program
 from transom.controllers.runtime.informers import CachedKubeadm
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
-from transom.sources.examination import examine
+from transom.sources.examination import examine_objects
 from transom.sources.objects import ObjectReader, Objects
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -97,7 +97,7 @@ def findings(*values: dict[str, Any], proxy: dict[str, Any] = PROXY) -> list[tup
 
 def all_findings(*values: dict[str, Any], proxy: dict[str, Any] = PROXY) -> list[tuple[str, str]]:
     """Return object and field of each finding."""
-    examined = examine(read(proxy, *values), NOW)
+    examined = examine_objects(read(proxy, *values), NOW)
     assert not examined.errors, examined.errors
     return [(finding.object, finding.field) for finding in examined.findings]
 
@@ -105,7 +105,7 @@ def all_findings(*values: dict[str, Any], proxy: dict[str, Any] = PROXY) -> list
 @pytest.mark.parametrize("kind", ["x\x1b[2J", "y" * 10_000, "Z\u202eControlPlane", ""])
 def test_kind_that_is_no_name_is_not_shown(kind: str) -> None:
     objects = read(PROXY, cluster(kind), workers(kind or None, kind))
-    for finding in examine(objects, NOW).findings:
+    for finding in examine_objects(objects, NOW).findings:
         assert finding.message.isprintable()
         assert len(finding.message) < 400
     assert all(len(text) < 64 and text.isprintable() for text in MachineKinds(kind, (kind,), (kind,)).unsupported)
@@ -336,7 +336,7 @@ FOREIGN = [
 @pytest.mark.parametrize(("file", "foreign"), FOREIGN)
 def test_drop_in_of_another_owner_is_a_conflict(file: dict[str, Any], foreign: bool) -> None:
     egress = Egress(http_proxy=Secret("http://proxy.x:3128"), no_proxy="x")
-    found = build_edit({"files": [file]}, build_linux_entries("s", egress), frozenset(("s",)), ("spec",), 1)
+    found = build_entries_patch({"files": [file]}, build_linux_entries("s", egress), frozenset(("s",)), ("spec",), 1)
     assert found.foreign == ((file["path"],) if foreign else ())
     assert bool(found.operations) is not foreign
     told = findings(cluster(), control_plane([{"path": "/x", "content": ""}, file]))
@@ -657,7 +657,7 @@ def test_networks_of_the_control_plane(
         fields = [field.replace("spec.", "spec.template.spec.", 1) for field in fields]
     else:
         others = [made(f"controlplane/{version}", "KubeadmControlPlane", spec)]
-    examined = examine(read(PROXY, values, *others), NOW)
+    examined = examine_objects(read(PROXY, values, *others), NOW)
     egress = examined.settings.clusters[NS, "prod"]
     assert egress is not None
     assert egress.no_proxy.startswith(items)
@@ -669,7 +669,7 @@ def test_operator_reads_the_same_networks() -> None:
     spec = {"replicas": 3, "kubeadmConfigSpec": {"files": [], "clusterConfiguration": {"networking": NETWORKING}}}
     value = {"apiVersion": "controlplane.cluster.x-k8s.io/v1beta1", "metadata": {"name": "prod", "namespace": NS}, "spec": spec}
     cached = msgspec.convert(value, CachedKubeadm)
-    egress = examine(read(PROXY, cluster(), cached.value), NOW).settings.clusters[NS, "prod"]
+    egress = examine_objects(read(PROXY, cluster(), cached.value), NOW).settings.clusters[NS, "prod"]
     assert egress is not None
     assert egress.no_proxy.startswith("corp.local,172.31.0.0/16,")
 
@@ -680,7 +680,7 @@ def test_operator_reads_the_same_networks() -> None:
 def test_network_of_the_control_plane_that_is_invalid(field: str, value: str) -> None:
     spec = {"kubeadmConfigSpec": {"clusterConfiguration": {"networking": {field: value}}}}
     control = made("controlplane/v1beta1", "KubeadmControlPlane", spec)
-    examined = examine(read(PROXY, cluster(), control), NOW)
+    examined = examine_objects(read(PROXY, cluster(), control), NOW)
     assert {(error.object, error.field) for error in examined.errors} == {
         ("KubeadmControlPlane/org-a/prod", f"{FIELD}.{field}")
     }

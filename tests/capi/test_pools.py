@@ -14,10 +14,10 @@ from tests.capi.settings import EGRESS
 from typer.testing import CliRunner
 
 from transom.capi.check import upstream_pools as upstream
-from transom.capi.check.template_check import GivenObject, check
+from transom.capi.check.template_check import SourceObject, check_templates
 from transom.capi.check.worker_inputs import InputFile, ProviderName, WorkerInputs
 from transom.capi.providers.provider_table import PROVIDERS
-from transom.capi.worker.worker_objects import WorkerTemplate, build_worker, iter_replaced
+from transom.capi.worker.worker_objects import WorkerTemplate, build_worker, iter_obsolete_objects
 from transom.cli.program import build_program
 from transom.proxy.secret import Secret
 
@@ -130,13 +130,13 @@ def test_something_new_is_a_configuration_of_another_name_and_the_pool_stays() -
     assert old != new
     assert of_kind(first, "AWSMachinePool") == of_kind(second, "AWSMachinePool")
     old_configuration = of_kind(first, "KubeadmConfig")
-    (line,) = iter_replaced(second.objects, [old_configuration, *second.objects])
+    (line,) = iter_obsolete_objects(second.objects, [old_configuration, *second.objects])
     assert line.startswith(f"KubeadmConfig default/{old} is an old one, and nothing uses it")
-    (line,) = iter_replaced(second.objects, [old_configuration, of_kind(first, "MachinePool")])
+    (line,) = iter_obsolete_objects(second.objects, [old_configuration, of_kind(first, "MachinePool")])
     assert line.endswith("MachinePool prod-win still uses it: keep it")
     machines_own = {**of_kind(first, "KubeadmConfig")}
     machines_own["metadata"] = {**machines_own["metadata"], "ownerReferences": [{"kind": "Machine", "name": "m"}]}
-    assert list(iter_replaced(second.objects, [machines_own])) == []
+    assert list(iter_obsolete_objects(second.objects, [machines_own])) == []
 
 
 def test_key_pairs_of_pools() -> None:
@@ -162,7 +162,7 @@ def kind(provider: ProviderName) -> str:
 def found(given: list[dict[str, Any]]) -> list[str]:
     return [
         f"{entry.severity} {entry.object} {entry.field} {entry.message}"
-        for entry in check([GivenObject("a.yaml", item) for item in given], {})
+        for entry in check_templates([SourceObject("a.yaml", item) for item in given], {})
     ]
 
 

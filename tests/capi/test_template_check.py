@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from transom.capi.check.template_check import GivenObject, check
+from transom.capi.check.template_check import SourceObject, check_templates
 from transom.capi.check.worker_inputs import ProviderName, WorkerInputs
 from transom.capi.image.image_recipe import build_recipe as make_image
 from transom.capi.image.inputs import ImageInputs
@@ -32,7 +32,7 @@ def image(provider: ProviderName) -> dict[str, str]:
 def found(given: list[dict[str, Any]], files: dict[str, str] | None = None) -> list[str]:
     return [
         f"{entry.object} {entry.field} {entry.message}"
-        for entry in check([GivenObject("a.yaml", item) for item in given], files or {})
+        for entry in check_templates([SourceObject("a.yaml", item) for item in given], files or {})
     ]
 
 

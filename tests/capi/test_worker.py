@@ -24,7 +24,7 @@ from transom.capi import providers
 from transom.capi.bootstrap import windows_proxy
 from transom.capi.check.worker_inputs import InputFile, InputUser, ProviderName, WorkerInputs, build_schema
 from transom.capi.providers.provider_table import PROVIDERS
-from transom.capi.worker.worker_objects import WorkerTemplate, build_worker, iter_replaced
+from transom.capi.worker.worker_objects import WorkerTemplate, build_worker, iter_obsolete_objects
 from transom.cli.program import build_program
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
@@ -203,15 +203,15 @@ def test_old_templates_are_named_until_nothing_uses_them() -> None:
     first, second = build_worker(inputs(), EGRESS), build_worker(inputs(kubernetes_version="v1.36.4"), EGRESS)
     old = [of_kind(first, kind)["metadata"]["name"] for kind in ("ConfigTemplate", "MachineTemplate")]
     held = [*first.objects, *second.objects]
-    assert list(iter_replaced(second.objects, second.objects)) == []
-    (config, machine, _) = iter_replaced(second.objects, held)
+    assert list(iter_obsolete_objects(second.objects, second.objects)) == []
+    (config, machine, _) = iter_obsolete_objects(second.objects, held)
     assert config.endswith(f"default/{old[0]} is an old one: delete it once no MachineSet or MachinePool names it")
     using = {
         "kind": "MachineSet",
         "metadata": {"namespace": "default", "name": "prod-win-x"},
         "spec": {"template": {"spec": {"bootstrap": {"configRef": {"name": old[0]}}}}},
     }
-    config, machine, *_ = iter_replaced(second.objects, [*held, using])
+    config, machine, *_ = iter_obsolete_objects(second.objects, [*held, using])
     assert config.endswith("MachineSet prod-win-x still uses it: keep it")
     assert machine.endswith(f"nothing uses it: kubectl delete -n default AWSMachineTemplate {old[1]}")
 

@@ -12,7 +12,7 @@ from tests.support.repository import DOCS
 
 from transom.apply.report import HostReport, Report
 from transom.capi.image.inputs import Download
-from transom.cli.host_requests import HostRequest, RequestReport
+from transom.cli.host_requests import HostRequestResult, RequestReport
 from transom.cli.operator_presence import OperatorPresence
 from transom.common.check_results import CheckResult
 from transom.controllers.clusters import adoption as fleet
@@ -21,8 +21,8 @@ from transom.controllers.clusters.objects import KeepResult
 from transom.controllers.inventory import adoption as windows
 from transom.diagnosis import overview, story
 from transom.diagnosis.installation import InstallCheck
-from transom.diagnosis.outstanding import Missing
-from transom.diagnosis.snapshot import Diagnosis, Unread
+from transom.diagnosis.outstanding import UnreadyItem
+from transom.diagnosis.snapshot import Diagnosis, ReadFailure
 from transom.pods.outdated import Outdated
 from transom.proxy.clients.decision import Decision
 from transom.proxy.clients.lint import LintFinding
@@ -35,7 +35,7 @@ STATUS = (
     overview.Expiry,
     overview.WebhookState,
     overview.Leader,
-    overview.Running,
+    overview.DeploymentState,
 )
 STORY = (story.HostSettings, story.NodeRow, story.ConditionRow, story.EventRow)
 PAGE = DOCS / "json.md"
@@ -59,15 +59,15 @@ def told(command: str) -> set[str]:
         ("rollback", (Report, HostReport, Step)),
         ("apply --objects", (ObjectsReport, KeepResult)),
         ("status", (overview.Overview, *STATUS)),
-        ("status host", (story.HostStory, *STORY)),
-        ("doctor", (Diagnosis, Unread)),
+        ("status host", (story.HostDetails, *STORY)),
+        ("doctor", (Diagnosis, ReadFailure)),
         ("adopt", (fleet.PeerObject, windows.PeerLeftover)),
         ("verify host", (CheckResult,)),
         ("no-proxy check", (Decision,)),
         ("no-proxy lint", (LintFinding,)),
         ("pods outdated", (Outdated,)),
-        ("pause", (RequestReport, HostRequest, OperatorPresence)),
-        ("status --wait", (Missing,)),
+        ("pause", (RequestReport, HostRequestResult, OperatorPresence)),
+        ("status --wait", (UnreadyItem,)),
         ("check", (InstallCheck,)),
         ("capi image", (Download,)),
     ],

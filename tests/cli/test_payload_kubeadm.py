@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 
 from transom.cli.program import build_program
 from transom.hosts.steps.payload_directory import PayloadDirectory
-from transom.payloads.shipped_payloads import CNIS, build_kubeadm_payload, read_versions, render_table
+from transom.payloads.shipped_payloads import CNIS, build_kubeadm_payload, read_versions, render_version_table
 from transom.sources.payload import parse_payload
 
 KUBERNETES = "v1.36.3"
@@ -46,7 +46,7 @@ def test_each_program_has_its_publishers_checksum_file_beside_it() -> None:
 
 
 def test_the_page_has_the_table_of_versions() -> None:
-    assert render_table() in (DOCS / "payload.md").read_text("utf-8")
+    assert render_version_table() in (DOCS / "payload.md").read_text("utf-8")
     for kubernete in read_versions().kubernetes:
         text = build_kubeadm_payload("none", f"v{kubernete.minor}.1")["payload.yaml"].decode()
         assert f"kubernetes: v{kubernete.minor}.1\n" in text and f"containerd-{kubernete.containerd}-windows" in text

@@ -147,8 +147,8 @@ def test_300_hosts_that_were_not_reached_or_all_failed_are_on_one_screen(
 
 def test_who_was_not_begun_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(2, "done")
-    progress.end_host(host(1))
-    progress.end_host(host(2).skip(STOPPED))
+    progress.print_host_result(host(1))
+    progress.print_host_result(host(2).skip(STOPPED))
     assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == ["win-1"]
 
 
@@ -179,19 +179,19 @@ def test_who_is_worked_on_longest_and_what_is_waited_for(monkeypatch: pytest.Mon
     clock = [100.0]
     monkeypatch.setattr("transom.cli.progress.time.monotonic", lambda: clock[0])
     progress = Progress(300, "done")
-    assert progress.format_standing() == ""
+    assert progress.format_progress() == ""
     progress.set_wait_reason("the others wait for the first host")
     progress.on_start(named("win-1"))
     clock[0] += 12
     progress.on_start(named("win-2"))
     clock[0] += 12
-    assert progress.format_standing() == "win-1 for 24 s; the others wait for the first host"
+    assert progress.format_progress() == "win-1 for 24 s; the others wait for the first host"
     for name in ("win-1", "win-2"):
         progress.on_end(named(name), PassResult())
-    assert progress.format_standing() == "the others wait for the first host"
+    assert progress.format_progress() == "the others wait for the first host"
     for number in (3, 4):
-        progress.end_host(host(number, result="failed", error="no answer"))
-    assert progress.format_standing() == "2 failed: win-3, win-4; the others wait for the first host"
+        progress.print_host_result(host(number, result="failed", error="no answer"))
+    assert progress.format_progress() == "2 failed: win-3, win-4; the others wait for the first host"
 
 
 def named(name: str) -> Target:

@@ -22,9 +22,9 @@ from tests.support.command import run
 
 from transom.apply.report import build_host_report
 from transom.apply.target import list_targets
-from transom.cli.findings import Source, examine
-from transom.cli.last_known import LastKnown
-from transom.cli.status_table import group_objects, iter_rows, iter_screen
+from transom.cli.findings import Source, examine_objects
+from transom.cli.last_known import HostRecords
+from transom.cli.status_table import group_objects, iter_object_lines, iter_status_lines
 from transom.diagnosis.overview import (
     ClusterStatus,
     Expiry,
@@ -32,12 +32,12 @@ from transom.diagnosis.overview import (
     ObjectStatus,
     Overview,
     RolloutStatus,
-    Running,
+    DeploymentState,
     WebhookState,
     build_host_row,
     get_natural_key,
 )
-from transom.diagnosis.snapshot import Unread
+from transom.diagnosis.snapshot import ReadFailure
 from transom.hosts.passes.base_pass import PassResult
 from transom.pods.outdated import Outdated
 
@@ -192,7 +192,7 @@ def one(name: str, reason: str, message: str) -> ObjectStatus:
 
 @pytest.mark.parametrize("columns", [60, 80, 120, 200])
 def test_a_thousand_hosts_are_on_one_screen(columns: int) -> None:
-    told = [line.text for line in iter_rows(group_objects(of_many(1000)), NOW, columns, "12:00:00 ")]
+    told = [line.text for line in iter_object_lines(group_objects(of_many(1000)), NOW, columns, "12:00:00 ")]
     # at 60 columns what there is to do takes more lines
     assert len(told) <= (24 if columns >= 80 else 31)
     assert [line for line in told if cell_len(line) > columns or line != line.rstrip()] == []
@@ -205,7 +205,7 @@ def test_a_thousand_hosts_are_on_one_screen(columns: int) -> None:
 
 
 def test_in_a_pipe_a_line_is_as_long_as_it_is() -> None:
-    told = [line.text for line in iter_rows(group_objects(of_many(1000)), NOW)]
+    told = [line.text for line in iter_object_lines(group_objects(of_many(1000)), NOW)]
     assert len(told) == 8
     assert sum(line.startswith("    next: ") for line in told) == 2
     assert all(f"win-{number}" in "".join(told) for number in range(7, 1000) if number != 8)
@@ -282,11 +282,11 @@ def test_all_sections_are_readable_at_80_columns() -> None:
             True, "NotCalled", "https://10.0.0.7:9443, which the registration names: it does not answer; pods start without"
         ),
         Leader("transom-0_ab12", "2026-11-23T11:59:57Z", True),
-        {"transom": Running("registry.example/transom:0.1.0", 2, 2)},
+        {"transom": DeploymentState("registry.example/transom:0.1.0", 2, 2)},
         "0.1.0",
-        unread=(Unread("leases in transom-system", 'leases is forbidden: User "tim" cannot list resource "leases"'),),
+        unread=(ReadFailure("leases in transom-system", 'leases is forbidden: User "tim" cannot list resource "leases"'),),
     )
-    told = [line.text for line in iter_screen(status, NOW, 80)]
+    told = [line.text for line in iter_status_lines(status, NOW, 80)]
     assert [line for line in told if cell_len(line) > 80] == []
     words = " ".join(" ".join(told).split())
     assert "OPERATOR transom-0_ab12 leads, renewed 3s ago; this program is of version 0.1.0 transom: 2 of 2 pods" in words
@@ -356,10 +356,10 @@ def test_after_a_rollback_the_manifests_are_not_what_hosts_have(tmp_path: Path, 
     }
     (lab := tmp_path / "lab").mkdir()
     files = write(lab, egress_proxy({"httpProxy": "http://p.x:1"}), instance, KEY)
-    objects, examined = examine(Source(filename=(files,)))
+    objects, examined = examine_objects(Source(filename=(files,)))
     (target,) = list_targets(objects, examined.settings, ssh_config=True)
     report = msgspec.structs.replace(build_host_report(target, PassResult()), result="changed")
-    LastKnown(tmp_path / "state" / "transom").note(target, report, "rollback")
+    HostRecords(tmp_path / "state" / "transom").note(target, report, "rollback")
     rows = json.loads(run("status", "-f", files, "-o", "json").out)["objects"]
     (host,) = (row for row in rows if row["kind"] == "WindowsInstance")
     assert (host["ready"], host["reason"]) == ("False", "RolledBack")

@@ -17,7 +17,7 @@ from transom.kube.client import Client
 from transom.kube.objects import ObjectMeta, UnstructuredObject
 from transom.kube.store import ObjectKey
 from transom.proxy.status import StatusCondition
-from transom.windows.nodes.node_certificates import Judgement
+from transom.windows.nodes.node_certificates import ApprovalDecision
 from transom.windows.nodes.windows_instance import WindowsInstanceStatus
 
 
@@ -79,9 +79,9 @@ async def test_requests_are_judged_beside_the_event_loop(monkeypatch: pytest.Mon
     controller._stores[0].put(CachedRequest(RequestMeta("csr", resource_version="1")))
     threads: list[int] = []
 
-    def decide_approval(*_: object) -> Judgement:
+    def decide_approval(*_: object) -> ApprovalDecision:
         threads.append(threading.get_ident())
-        return Judgement("Ignore")
+        return ApprovalDecision("Ignore")
 
     monkeypatch.setattr("transom.controllers.certificates.controller.decide_approval", decide_approval)
     await controller.reconcile(ObjectKey(None, "csr"), cast(Leadership, None))

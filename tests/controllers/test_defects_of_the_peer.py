@@ -17,7 +17,7 @@ from transom.controllers.rollout.drain import Drain
 from transom.controllers.runtime.controller import Leadership
 from transom.hosts.owner import Owner
 from transom.hosts.passes.base_pass import PassSettings
-from transom.hosts.passes.configure import Worker, configure
+from transom.hosts.passes.configure import WorkerSpec, configure_worker
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.ssh_client import Access
 from transom.kube.events import EventRecorder, Regarding
@@ -120,7 +120,7 @@ async def test_14_mirrors_are_written_where_they_differ(tmp_path: Path) -> None:
             facts = Facts(
                 node_name="win-1", registries=registries, provided={"bootstrap-kubeconfig": None, "kubelet-ca": Secret("x")}
             )
-            found = await configure(access, NoHostKeys(), settings, Worker(payload, facts, Egress()))
+            found = await configure_worker(access, NoHostKeys(), settings, WorkerSpec(payload, facts, Egress()))
             assert found.error is None
             return found.sent
 

@@ -17,12 +17,12 @@ from tests.support.operator.gate import Gate, gate_to
 from tests.support.operator.stories import OTHER, changes, story
 from tests.support.waiting import until
 
-from transom.cli.observation import build_observed, list_doctor_queries, look_again, read_answers
+from transom.cli.observation import build_observed, list_doctor_queries, refresh_stale_objects, run_queries
 from transom.controllers.operator import Operator, Options
 from transom.controllers.runtime.options import HostTimings
 from transom.diagnosis.checks import diagnose
 from transom.diagnosis.overview import Overview, build_overview
-from transom.diagnosis.snapshot import Observed
+from transom.diagnosis.snapshot import ClusterSnapshot
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.lease import Terms
@@ -60,14 +60,14 @@ async def stricken(own_plane: ControlPlane, simulator: Simulator) -> AsyncIterat
         yield made
 
 
-async def look(cluster: Cluster, *, again: bool = False) -> Observed:
+async def look(cluster: Cluster, *, again: bool = False) -> ClusterSnapshot:
     """Read what the commands read; `again`: with their second look at the lease."""
-    answers = await read_answers(cluster.client, list_doctor_queries(cluster.namespace))
+    answers = await run_queries(cluster.client, list_doctor_queries(cluster.namespace))
     seen = build_observed(answers, "here", cluster.namespace, datetime.now(UTC))
-    return await look_again(cluster.client, seen) if again else seen
+    return await refresh_stale_objects(cluster.client, seen) if again else seen
 
 
-def find(seen: Observed, id_: str) -> list[tuple[str, str]]:
+def find(seen: ClusterSnapshot, id_: str) -> list[tuple[str, str]]:
     """Return evidence and command of a check of `transom doctor`."""
     return [(item.evidence, item.command) for item in diagnose(seen) if item.id == id_]
 
@@ -101,15 +101,15 @@ def says_ready(overview: Overview) -> list[str]:
     return [f"{row.kind}/{row.name}" for row in overview.objects if row.ready == "True"]
 
 
-async def reports_no_leader(cluster: Cluster) -> Observed:
+async def reports_no_leader(cluster: Cluster) -> ClusterSnapshot:
     """Wait until the lease is old enough for one look, and return what was seen."""
 
-    async def has_none() -> Observed | None:
+    async def has_none() -> ClusterSnapshot | None:
         seen = await look(cluster)
         leader = build_overview(seen).leader
         return seen if leader is not None and not leader.working else None
 
-    seen: Observed = await until(has_none)
+    seen: ClusterSnapshot = await until(has_none)
     assert find(seen, "leader-missing")
     return seen
 

@@ -16,12 +16,12 @@ from tests.support.operator.foreign import definition
 from tests.support.waiting import until
 
 from transom.cli.commands.manifests import find_other_install
-from transom.cli.observation import Asked, build_observed, list_doctor_queries, read_answers, with_rights
+from transom.cli.observation import ListQuery, build_observed, list_doctor_queries, run_queries, with_missing_rights
 from transom.controllers.operator import Operator, Options
 from transom.controllers.runtime.options import HostTimings
 from transom.diagnosis.checks import diagnose
 from transom.diagnosis.overview import build_overview
-from transom.diagnosis.snapshot import Observed
+from transom.diagnosis.snapshot import ClusterSnapshot
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect
@@ -240,12 +240,12 @@ class Installed:
         finally:
             await connection.close()
 
-    async def seen(self) -> Observed:
+    async def seen(self) -> ClusterSnapshot:
         """What `transom doctor` looks at, of the kinds that these checks need."""
         client, namespace = self.cluster.client, self.cluster.namespace
-        asked: list[Asked] = list(list_doctor_queries(namespace))
-        found = build_observed(await read_answers(client, asked), "here", namespace, self.cluster.began.time)
-        return await with_rights(client, found)
+        asked: list[ListQuery] = list(list_doctor_queries(namespace))
+        found = build_observed(await run_queries(client, asked), "here", namespace, self.cluster.began.time)
+        return await with_missing_rights(client, found)
 
     async def conditions(self) -> dict[str, tuple[str, str]]:
         base = await self.cluster.client.get(EGRESS_PROXIES, "cluster")

@@ -14,9 +14,9 @@ from tests.support.command import run
 from tests.support.repository import DOCS
 
 from transom.cli import thin
-from transom.diagnosis.checks import CHECKS, diagnose, list_skipped, update_page
+from transom.diagnosis.checks import CHECKS, diagnose, list_skipped, update_doctor_page
 from transom.diagnosis.reading import GROUPS, observe_values, with_settings
-from transom.diagnosis.snapshot import OWN_KINDS, Observed
+from transom.diagnosis.snapshot import OWN_KINDS, ClusterSnapshot
 from transom.kube.resources import Resource
 from transom.sources.objects import ObjectReader
 
@@ -38,7 +38,7 @@ MADE = {
 }
 
 
-def observed(fixture: dict[str, Any]) -> Observed:
+def observed(fixture: dict[str, Any]) -> ClusterSnapshot:
     """A cluster with the objects of a fixture, and the common ones."""
     own = fixture["objects"]
     named = {(item["kind"], item["metadata"]["name"]) for item in own}
@@ -135,7 +135,7 @@ def test_what_could_not_be_read_is_no_finding(check: Any) -> None:
         left = {name: listed for name, listed in seen.objects.items() if name != kind}
         part = msgspec.structs.replace(seen, objects=left, undefined=())
         assert check.id not in [item.id for item in diagnose(part)]
-    nothing = Observed("x", "transom-system", NOW, {})
+    nothing = ClusterSnapshot("x", "transom-system", NOW, {})
     assert diagnose(nothing) == ()
     for kind, listed in seen.objects.items():
         odd = tuple(
@@ -156,7 +156,7 @@ def test_who_may_not_read_the_cas_knows_their_end_from_the_status() -> None:
 
 def test_the_page_has_each_check() -> None:
     page = (DOCS / "doctor.md").read_text()
-    assert update_page(page) == page
+    assert update_doctor_page(page) == page
     for check in CHECKS:
         assert f"\n### {check.id}\n\n" in page
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from transom.diagnosis.installation import (
-    Cluster,
+    ClusterFacts,
     ImageAnswer,
     Right,
     Rights,
@@ -15,7 +15,7 @@ from transom.diagnosis.installation import (
     iter_checks_after,
     iter_checks_before,
 )
-from transom.diagnosis.snapshot import Observed, Unread
+from transom.diagnosis.snapshot import ClusterSnapshot, ReadFailure
 from transom.manifests.definitions import build_crds
 
 NS = "transom-system"
@@ -24,7 +24,7 @@ ALL = Rights(3)
 
 
 def before(
-    cluster: Cluster, rights: Rights = ALL, roles: str | None = None, image: ImageAnswer | None = None
+    cluster: ClusterFacts, rights: Rights = ALL, roles: str | None = None, image: ImageAnswer | None = None
 ) -> dict[str, Any]:
     return {item.id: item for item in iter_checks_before(cluster, rights, roles, image)}
 
@@ -42,20 +42,20 @@ def before(
     ],
 )
 def test_versions(version: str, verdict: str) -> None:
-    assert before(Cluster(NS, version))["kubernetes"].verdict == verdict
+    assert before(ClusterFacts(NS, version))["kubernetes"].verdict == verdict
 
 
 def test_the_platform_decides_the_options() -> None:
-    plain = before(Cluster(NS, "v1.36.3"))["platform"].seen
+    plain = before(ClusterFacts(NS, "v1.36.3"))["platform"].seen
     assert "--controllers egress,windows,pods" in plain
     assert "fleet" not in plain
     groups = frozenset({"config.openshift.io", "cluster.x-k8s.io"})
-    seen = before(Cluster(NS, "v1.36.3", groups))["platform"].seen
+    seen = before(ClusterFacts(NS, "v1.36.3", groups))["platform"].seen
     assert "--openshift --controllers egress,windows,pods,fleet" in seen
 
 
 def test_rights() -> None:
-    cluster = Cluster(NS, "v1.36.3")
+    cluster = ClusterFacts(NS, "v1.36.3")
     lacks = before(cluster, Rights(9, (Right("create", "apps", "deployments", NS),)))["rights"]
     assert (lacks.verdict, "create deployments.apps in transom-system" in lacks.seen) == ("fail", True)
     assert before(cluster, roles="cannot escalate")["rights"].verdict == "fail"
@@ -67,8 +67,8 @@ def test_rights() -> None:
 def test_definitions_that_are_on_their_way_out() -> None:
     going = copy.deepcopy(DEFINITIONS)
     next(iter(going.values()))["metadata"]["deletionTimestamp"] = "2026-11-28T12:00:00Z"
-    assert before(Cluster(NS, "v1.36.3", definitions=going))["definitions"].verdict == "fail"
-    assert before(Cluster(NS, "v1.36.3", definitions=DEFINITIONS))["definitions"].verdict == "pass"
+    assert before(ClusterFacts(NS, "v1.36.3", definitions=going))["definitions"].verdict == "fail"
+    assert before(ClusterFacts(NS, "v1.36.3", definitions=DEFINITIONS))["definitions"].verdict == "pass"
 
 
 def test_drift_of_definitions() -> None:
@@ -89,7 +89,7 @@ HOOK = {"metadata": {"name": "transom", "ownerReferences": [{"kind": "ClusterRol
 LEASE = {"holderIdentity": "a", "renewTime": "2026-11-28T11:59:58Z"}
 
 
-def after(account: Rights = ALL, unread: tuple[Unread, ...] = (), **changed: Any) -> dict[str, str]:
+def after(account: Rights = ALL, unread: tuple[ReadFailure, ...] = (), **changed: Any) -> dict[str, str]:
     live = copy.deepcopy(DEFINITIONS)
     for entry in live.values():
         entry["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
@@ -102,10 +102,10 @@ def after(account: Rights = ALL, unread: tuple[Unread, ...] = (), **changed: Any
         "WindowsInstance": (),
     }
     given = {kind: tuple(item) for kind, item in {**objects, **changed}.items() if item is not None}
-    seen = Observed("server", NS, datetime(2026, 11, 28, 12, tzinfo=UTC), given, unread)
+    seen = ClusterSnapshot("server", NS, datetime(2026, 11, 28, 12, tzinfo=UTC), given, unread)
     return {
         item.id: item.verdict
-        for item in iter_checks_after(Cluster(NS, "v1.36.3", definitions=live, binding=binding), seen, account)
+        for item in iter_checks_after(ClusterFacts(NS, "v1.36.3", definitions=live, binding=binding), seen, account)
     }
 
 

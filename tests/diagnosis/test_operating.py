@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from transom.cli.status_table import iter_screen
+from transom.cli.status_table import iter_status_lines
 from transom.diagnosis.checks import diagnose
-from transom.diagnosis.overview import build_overview, find_leader, needs_second_look
-from transom.diagnosis.snapshot import Observed
+from transom.diagnosis.overview import build_overview, find_leader, needs_lease_recheck
+from transom.diagnosis.snapshot import ClusterSnapshot
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 NS = "transom-system"
@@ -34,11 +34,11 @@ def host(name: str, generation: int, observed: int, **meta: Any) -> dict[str, An
     return {"kind": "WindowsInstance", "metadata": metadata, "spec": {"address": "10.0.0.1"}, "status": {"conditions": [ready]}}
 
 
-def seen(*objects: dict[str, Any], **fields: Any) -> Observed:
+def seen(*objects: dict[str, Any], **fields: Any) -> ClusterSnapshot:
     kinds: dict[str, tuple[dict[str, Any], ...]] = {"EgressProxy": (), "WindowsInstance": (), "Lease": ()}
     for obj in objects:
         kinds[obj["kind"]] = (*kinds.get(obj["kind"], ()), obj)
-    return Observed("https://api.example", NS, NOW, kinds, **fields)
+    return ClusterSnapshot("https://api.example", NS, NOW, kinds, **fields)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_status_counts_for_the_generation_that_it_speaks_of(
     assert (row.ready, row.reason) == (ready, reason)
     assert found.rollout is not None
     assert bool(found.rollout.outdated) == (ready != "True")
-    text = "\n".join(line.text for line in iter_screen(found, NOW))
+    text = "\n".join(line.text for line in iter_status_lines(found, NOW))
     assert ("True  Ready" in text) == (ready == "True")
 
 
@@ -86,7 +86,7 @@ def test_a_deletion_names_what_it_waits_for_and_what_ends_it(*, works: bool, pau
 def test_the_step_of_many_deletions_names_none_of_them() -> None:
     stuck = {"deletionTimestamp": "2026-11-23T11:00:00Z", "finalizers": ["transom.dev/host"]}
     found = build_overview(seen(*(host(f"win-{number}", 1, 1, **stuck) for number in range(6)), lease(9000)))
-    text = "\n".join(line.text for line in iter_screen(found, NOW))
+    text = "\n".join(line.text for line in iter_status_lines(found, NOW))
     assert "kubectl patch windowsinstance NAME -n transom-system" in text
 
 
@@ -113,7 +113,7 @@ def test_whether_somebody_works_is_not_judged_by_two_clocks(
     observed = seen(lease(ago), lease_renewing=renewing)
     who = find_leader(observed)
     assert who is not None
-    assert (who.working, needs_second_look(observed)) == (works, again)
+    assert (who.working, needs_lease_recheck(observed)) == (works, again)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_whether_somebody_works_is_not_judged_by_two_clocks(
     ],
 )
 def test_who_was_the_last_to_work(value: dict[str, Any], text: str) -> None:
-    lines = [line.text for line in iter_screen(build_overview(seen(value, proxy(1, 1))), NOW)]
+    lines = [line.text for line in iter_status_lines(build_overview(seen(value, proxy(1, 1))), NOW)]
     assert text in lines[0]
 
 
@@ -142,7 +142,7 @@ def test_rights_and_a_namespace_that_goes_are_at_the_top() -> None:
         "system:serviceaccount:transom-system:transom may not update configmaps transom-rollouts in transom-system",
     )
     assert found.terminating
-    text = "\n".join(line.text for line in iter_screen(found, NOW))
+    text = "\n".join(line.text for line in iter_status_lines(found, NOW))
     assert "may not update configmaps" in text
     assert "is being deleted since" in text
     assert msgspec.to_builtins(found)["rights"]
@@ -154,7 +154,7 @@ def test_writes_that_are_refused_are_reported_while_the_leader_works(seconds_ago
     held["metadata"]["annotations"] = {"transom.dev/refused-writes": "create configmaps in transom-system: exceeded quota: q"}
     found = seen(proxy(1, 1), held)
     works = seconds_ago < 60
-    text = "\n".join(line.text for line in iter_screen(build_overview(found), NOW))
+    text = "\n".join(line.text for line in iter_status_lines(build_overview(found), NOW))
     assert ("exceeded quota: q" in text) == works
     findings = [item for item in diagnose(found) if item.id == "writes-refused"]
     assert [("exceeded quota: q" in item.evidence) for item in findings] == [True] * works

@@ -9,14 +9,14 @@ from transom.diagnosis.outstanding import (
     ALL_HOSTS,
     SOME_HOSTS,
     Part,
-    Wanted,
+    WaitCriteria,
     explain_halt,
-    find_missing,
+    find_unready,
     list_unread_parts,
     list_waited_hosts,
 )
 from transom.diagnosis.overview import build_overview
-from transom.diagnosis.snapshot import Observed, Unread
+from transom.diagnosis.snapshot import ClusterSnapshot, ReadFailure
 from transom.pods.outdated import Outdated
 
 NOW = datetime(2026, 11, 28, 12, tzinfo=UTC)
@@ -52,7 +52,7 @@ def deployment(**status: int) -> dict[str, Any]:
     return {"metadata": {"name": "transom", "namespace": NS, "generation": 1}, "spec": {"replicas": 2}, "status": known}
 
 
-def cluster(**changed: Any) -> Observed:
+def cluster(**changed: Any) -> ClusterSnapshot:
     objects = {
         "EgressProxy": (base(),),
         "WindowsInstance": (host("win-1"), host("win-2")),
@@ -64,7 +64,7 @@ def cluster(**changed: Any) -> Observed:
     unread = changed.pop("unread", ())
     given = {kind: tuple(item) for kind, item in changed.items()}
     kept = {kind: entry for kind, entry in {**objects, **given}.items() if kind not in {item.what for item in unread}}
-    return Observed("server", NS, NOW, kept, unread)
+    return ClusterSnapshot("server", NS, NOW, kept, unread)
 
 
 PAUSED = host("win-2", spec={"paused": True})
@@ -74,101 +74,101 @@ HALTED = {"Ready": ("False", "RolloutHalted"), "RolloutHalted": ("True", "TwoFai
 @pytest.mark.parametrize(
     ("seen", "wanted", "expected"),
     [
-        (cluster(), Wanted(ALL_HOSTS), []),
-        (cluster(Lease=[]), Wanted(ALL_HOSTS), [("operator", "", "NotRunning")]),
-        (cluster(Lease=[lease("2026-11-28T11:00:00Z")]), Wanted(ALL_HOSTS), [("operator", "", "NotRunning")]),
-        (cluster(Lease=[]), Wanted((Part.HOSTS,)), []),
-        (cluster(unread=(Unread("Lease", "forbidden"),)), Wanted(ALL_HOSTS), []),
+        (cluster(), WaitCriteria(ALL_HOSTS), []),
+        (cluster(Lease=[]), WaitCriteria(ALL_HOSTS), [("operator", "", "NotRunning")]),
+        (cluster(Lease=[lease("2026-11-28T11:00:00Z")]), WaitCriteria(ALL_HOSTS), [("operator", "", "NotRunning")]),
+        (cluster(Lease=[]), WaitCriteria((Part.HOSTS,)), []),
+        (cluster(unread=(ReadFailure("Lease", "forbidden"),)), WaitCriteria(ALL_HOSTS), []),
         (
             cluster(Deployment=[deployment(availableReplicas=1)]),
-            Wanted(ALL_HOSTS),
+            WaitCriteria(ALL_HOSTS),
             [("operator", "Deployment/transom", "NotAvailable")],
         ),
         (
             cluster(Deployment=[deployment(updatedReplicas=0)]),
-            Wanted(ALL_HOSTS),
+            WaitCriteria(ALL_HOSTS),
             [("operator", "Deployment/transom", "NotAvailable")],
         ),
         (
             cluster(Deployment=[deployment(observedGeneration=0)]),
-            Wanted(ALL_HOSTS),
+            WaitCriteria(ALL_HOSTS),
             [("operator", "Deployment/transom", "NotAvailable")],
         ),
-        (cluster(EgressProxy=[base(seen=0)]), Wanted((Part.SETTINGS,)), [("settings", "EgressProxy/cluster", "NotObserved")]),
+        (cluster(EgressProxy=[base(seen=0)]), WaitCriteria((Part.SETTINGS,)), [("settings", "EgressProxy/cluster", "NotObserved")]),
         (
             cluster(EgressProxy=[base(conditions={"Ready": ("False", "EndpointFailed")})]),
-            Wanted(ALL_HOSTS),
+            WaitCriteria(ALL_HOSTS),
             [("settings", "EgressProxy/cluster", "EndpointFailed")],
         ),
-        (cluster(EgressProxy=[], WindowsInstance=[]), Wanted(ALL_HOSTS), [("settings", "EgressProxy/cluster", "NotFound")]),
-        (cluster(EgressProxy=[]), Wanted(ALL_HOSTS), []),
+        (cluster(EgressProxy=[], WindowsInstance=[]), WaitCriteria(ALL_HOSTS), [("settings", "EgressProxy/cluster", "NotFound")]),
+        (cluster(EgressProxy=[]), WaitCriteria(ALL_HOSTS), []),
         (
             cluster(WindowsInstance=[host("win-1"), host("win-2", conditions={"Ready": ("False", "Unreachable")})]),
-            Wanted(ALL_HOSTS),
+            WaitCriteria(ALL_HOSTS),
             [("hosts", "win-2", "Unreachable")],
         ),
         (
             cluster(WindowsInstance=[host("win-1", conditions={"Ready": ("False", "Unreachable")}), host("win-2")]),
-            Wanted(SOME_HOSTS, ("win-2",)),
+            WaitCriteria(SOME_HOSTS, ("win-2",)),
             [],
         ),
-        (cluster(WindowsInstance=[host("win-1", seen=0)]), Wanted(ALL_HOSTS), [("hosts", "win-1", "NotObserved")]),
+        (cluster(WindowsInstance=[host("win-1", seen=0)]), WaitCriteria(ALL_HOSTS), [("hosts", "win-1", "NotObserved")]),
         (
             cluster(WindowsInstance=[host("win-1", status={"settings": "older"})]),
-            Wanted(ALL_HOSTS),
+            WaitCriteria(ALL_HOSTS),
             [("hosts", "win-1", "Pending")],
         ),
         (
             cluster(WindowsInstance=[host("win-1", status={"settings": "theirs"}, spec={"clusterRef": {"name": "a"}})]),
-            Wanted(ALL_HOSTS),
+            WaitCriteria(ALL_HOSTS),
             [],
         ),
         (
             cluster(EgressProxy=[base(conditions={"Ready": ("True", "Ready"), "Valid": ("False", "Invalid")})]),
-            Wanted(SOME_HOSTS, ("win-1",)),
+            WaitCriteria(SOME_HOSTS, ("win-1",)),
             [("hosts", "win-1", "Invalid")],
         ),
         (
             cluster(WindowsInstance=[host("win-1", metadata={"deletionTimestamp": "2026-11-28T11:00:00Z"})]),
-            Wanted(ALL_HOSTS),
+            WaitCriteria(ALL_HOSTS),
             [("hosts", "win-1", "Removing")],
         ),
-        (cluster(WindowsInstance=[host("win-1"), PAUSED]), Wanted(ALL_HOSTS), []),
-        (cluster(WindowsInstance=[host("win-1"), PAUSED]), Wanted(SOME_HOSTS, ("win-*",)), [("hosts", "win-2", "Paused")]),
-        (cluster(), Wanted(SOME_HOSTS, ("win-1", "lin-*")), [("hosts", "lin-*", "NotFound")]),
-        (cluster(WindowsInstance=[]), Wanted(SOME_HOSTS, (), "env=prod"), [("hosts", "env=prod", "NotFound")]),
+        (cluster(WindowsInstance=[host("win-1"), PAUSED]), WaitCriteria(ALL_HOSTS), []),
+        (cluster(WindowsInstance=[host("win-1"), PAUSED]), WaitCriteria(SOME_HOSTS, ("win-*",)), [("hosts", "win-2", "Paused")]),
+        (cluster(), WaitCriteria(SOME_HOSTS, ("win-1", "lin-*")), [("hosts", "lin-*", "NotFound")]),
+        (cluster(WindowsInstance=[]), WaitCriteria(SOME_HOSTS, (), "env=prod"), [("hosts", "env=prod", "NotFound")]),
         (
             cluster(EgressProxy=[base(conditions={"Ready": ("True", "Ready"), "PodsInjected": ("False", "NotCalled")})]),
-            Wanted(ALL_HOSTS),
+            WaitCriteria(ALL_HOSTS),
             [("webhook", "", "NotCalled")],
         ),
         (
             cluster(EgressProxy=[base(conditions={"Ready": ("True", "Ready"), "PodsInjected": ("True", "Injected")})]),
-            Wanted(ALL_HOSTS),
+            WaitCriteria(ALL_HOSTS),
             [],
         ),
         (
             cluster(EgressProxy=[base(conditions={"Ready": ("True", "Ready"), "ClustersApplied": ("False", "InProgress")})]),
-            Wanted(ALL_HOSTS),
+            WaitCriteria(ALL_HOSTS),
             [("clusters", "EgressProxy/cluster ClustersApplied", "InProgress")],
         ),
     ],
 )
-def test_what_is_missing(seen: Observed, wanted: Wanted, expected: list[tuple[str, str, str]]) -> None:
-    found = find_missing(seen, build_overview(seen), wanted)
+def test_what_is_missing(seen: ClusterSnapshot, wanted: WaitCriteria, expected: list[tuple[str, str, str]]) -> None:
+    found = find_unready(seen, build_overview(seen), wanted)
     assert [(item.part, item.name, item.reason) for item in found] == expected
 
 
 def test_pods_count_where_they_are_asked_for() -> None:
     seen, old = cluster(), Outdated("shop", "Deployment", "web", 5, 3, "kubectl rollout restart deployment/web -n shop")
-    assert find_missing(seen, build_overview(seen), Wanted(ALL_HOSTS), (old,)) == ()
-    (missing,) = find_missing(seen, build_overview(seen), Wanted((Part.PODS,)), (old,))
+    assert find_unready(seen, build_overview(seen), WaitCriteria(ALL_HOSTS), (old,)) == ()
+    (missing,) = find_unready(seen, build_overview(seen), WaitCriteria((Part.PODS,)), (old,))
     assert (missing.display_name, missing.reason) == ("Deployment/shop/web", "Outdated")
-    assert find_missing(seen, build_overview(seen), Wanted((Part.PODS,)), None) == ()
+    assert find_unready(seen, build_overview(seen), WaitCriteria((Part.PODS,)), None) == ()
 
 
 def test_a_part_that_may_not_be_read_is_named() -> None:
-    seen = cluster(unread=(Unread("WindowsInstance", "forbidden"),))
+    seen = cluster(unread=(ReadFailure("WindowsInstance", "forbidden"),))
     assert list_unread_parts(seen, ALL_HOSTS) == (Part.HOSTS,)
     assert list_unread_parts(cluster(), (*ALL_HOSTS, Part.PODS)) == ()
 

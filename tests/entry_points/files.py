@@ -127,7 +127,7 @@ def _take_member(path: Path) -> bytes:
     kind = path.suffix if path.suffix == ".zip" else ".tar.gz"
     url = f"https://downloads.example/kit{kind}"
     wanted = _DownloadTask(url, [PayloadFile("C:\\k\\kubelet.exe", url=url, member=NAME)], None, path.parent)
-    return read_regular_file(path.parent / wanted._take_members(path)[NAME])
+    return read_regular_file(path.parent / wanted._extract_members(path)[NAME])
 
 
 def _take_image(path: Path) -> bytes:

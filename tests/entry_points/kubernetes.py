@@ -51,7 +51,7 @@ from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES, Resource
 from transom.kube.store import ObjectKey, Store
 from transom.kube.versions import PREFERRED
 from transom.verification.checks import Exec, Log
-from transom.verification.cluster_verification import _MORE, _Run
+from transom.verification.cluster_verification import _MORE, _ClusterVerification
 from transom.windows.nodes.node_certificates import Member
 from transom.windows.nodes.windows_instance import SERVING
 
@@ -315,7 +315,7 @@ class _NodeBench(Bench):
         server.answers[f"{_POD}/log"] = self._log
         server.answers[f"{_POD}/exec"] = self._execute
         server.answers["/api/v1/namespaces/ns/pods/good/log"] = lambda _: web.Response(body=b"ready\n")
-        self._run = _Run.__new__(_Run)
+        self._run = _ClusterVerification.__new__(_ClusterVerification)
         self._run._client = client
         self._run._wanted = cast(Any, SimpleNamespace(namespace="ns"))
         self._name = ""

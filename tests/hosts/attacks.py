@@ -13,8 +13,8 @@ from transom.hosts.errors import Held, Superseded
 from transom.hosts.owner import Owner
 from transom.hosts.passes import removal
 from transom.hosts.passes.base_pass import PassResult, PassSettings
-from transom.hosts.passes.configure import Worker, configure
-from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.passes.configure import WorkerSpec, configure_worker
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.ssh_client import Timeouts
 from transom.proxy.finding import Place
@@ -31,7 +31,7 @@ from winsim import Host, Simulator
 SERVICE = "recorder"
 Story = Callable[[Simulator, Host, Path], AsyncIterator[PassResult]]
 _SETTINGS = PassSettings(
-    Owner("transom@cluster", "test", 7), timeouts=Timeouts(30, 30, 120), patience=Patience(10, 10, steady=1)
+    Owner("transom@cluster", "test", 7), timeouts=Timeouts(30, 30, 120), patience=ServiceTimeouts(10, 10, steady=1)
 )
 _BEFORE = build_multi_sz(["HTTPS_PROXY=http://joe:hunter3@old:3128"])
 
@@ -84,8 +84,8 @@ async def change(simulator: Simulator, host: Host, password: str | None) -> Pass
 async def configured(bare: Simulated, path: Path, version: str) -> PassResult:
     """A pass with this version of a payload."""
     facts = Facts(provided={"bootstrap-kubeconfig": Secret("token: abcdef.hunter2")})
-    worker = Worker(bare.payload(path / version, version), facts, egress("hunter2"))
-    return await configure(bare.access, NoHostKeys(), _SETTINGS, worker)
+    worker = WorkerSpec(bare.payload(path / version, version), facts, egress("hunter2"))
+    return await configure_worker(bare.access, NoHostKeys(), _SETTINGS, worker)
 
 
 async def _changes(simulator: Simulator, host: Host, path: Path) -> AsyncIterator[PassResult]:
@@ -109,4 +109,4 @@ async def _worker(simulator: Simulator, host: Host, path: Path) -> AsyncIterator
     bare = Simulated(simulator, host)
     for version in ("1.0.0", "1.0.1"):
         yield await configured(bare, path, version)
-    yield await removal.remove(bare.access, NoHostKeys(), _SETTINGS)
+    yield await removal.restore_host_state(bare.access, NoHostKeys(), _SETTINGS)

@@ -9,7 +9,7 @@ from tests.hosts.machines import FIRST, SECOND, Host
 from transom.hosts.owner import Owner
 from transom.hosts.passes.base_pass import EVERYBODY, Admit, PassResult, PassSettings
 from transom.hosts.passes.converge import Convergence
-from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.ssh_client import Timeouts
 from transom.windows.host.host_state import ObservedState, Step
@@ -52,7 +52,7 @@ def wants(value: str | None) -> Callable[[ObservedState], Plan]:
 
 
 def settings(owner: Owner = ALICE, *, progress: float = 30, claims: Path | None = None, stop: int = 60) -> PassSettings:
-    return PassSettings(owner, claims, Timeouts(60, progress, 300), Patience(stop=stop, start=60))
+    return PassSettings(owner, claims, Timeouts(60, progress, 300), ServiceTimeouts(stop=stop, start=60))
 
 
 async def apply(

@@ -2,7 +2,7 @@
 
 from transom.hosts.owner import Owner
 from transom.hosts.scripts import host_scripts
-from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import LEDGER, SERVICES, STORES, Queries
 from transom.windows.planning.planner import Plan
@@ -23,10 +23,10 @@ EDITS = (
 
 
 NOTHING = ObservedState(Registry())
-DEFAULT_PATIENCE = Patience()
+DEFAULT_PATIENCE = ServiceTimeouts()
 
 
-def changing(plan: Plan, actual: ObservedState = NOTHING, patience: Patience = DEFAULT_PATIENCE) -> host_scripts.Script:
+def changing(plan: Plan, actual: ObservedState = NOTHING, patience: ServiceTimeouts = DEFAULT_PATIENCE) -> host_scripts.Script:
     return host_scripts.build_change_script(
         plan, actual, ALICE, "0badcafe", host_scripts.build_gather_script(ALL, ALICE), patience=patience
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from transom.hosts.errors import Held
-from transom.hosts.owner import build_person_owner, claim
+from transom.hosts.owner import build_user_owner, lock_host
 
 HOLDER = """
 import sys
@@ -22,17 +22,17 @@ with claim(Path(sys.argv[1]), "win1", 22):
 
 
 def test_a_person_is_the_same_as_long_as_the_state_directory_is(tmp_path: Path) -> None:
-    first, second = build_person_owner(tmp_path / "a"), build_person_owner(tmp_path / "a")
+    first, second = build_user_owner(tmp_path / "a"), build_user_owner(tmp_path / "a")
     assert first == second
     assert first.process == f"pid {os.getpid()}"
-    assert first.tag != build_person_owner(tmp_path / "b").tag
+    assert first.tag != build_user_owner(tmp_path / "b").tag
 
 
 def test_a_container_may_run_as_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", dict[int, object]().__getitem__)
-    assert build_person_owner(tmp_path).identity.startswith(f"{os.getuid()}@")
+    assert build_user_owner(tmp_path).identity.startswith(f"{os.getuid()}@")
 
 
 def test_one_process_holds_a_host_until_it_ends(tmp_path: Path) -> None:
@@ -42,13 +42,13 @@ def test_one_process_holds_a_host_until_it_ends(tmp_path: Path) -> None:
     assert holder.stdin
     assert holder.stdout
     assert holder.stdout.readline() == "held\n"
-    with pytest.raises(Held, match=f"pid {holder.pid}"), claim(tmp_path, "WIN1", 22):
+    with pytest.raises(Held, match=f"pid {holder.pid}"), lock_host(tmp_path, "WIN1", 22):
         pytest.fail("held twice")
-    with claim(tmp_path, "win1", 2222), claim(tmp_path, "win2", 22):
+    with lock_host(tmp_path, "win1", 2222), lock_host(tmp_path, "win2", 22):
         pass
     holder.kill()
     holder.wait()
-    with claim(tmp_path, "win1", 22):
+    with lock_host(tmp_path, "win1", 22):
         pass
     holder.stdin.close()
     holder.stdout.close()

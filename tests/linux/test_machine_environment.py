@@ -9,7 +9,7 @@ from tests.support.management.manifests import RFC_LINE, USER, base, cluster, cr
 
 from lab import systemd
 from transom.capi.bootstrap.kubeadm import Entries
-from transom.capi.bootstrap.machine_files import MACHINE_ENV, PROFILE, SET_MACHINE_ENV, build_linux_entries, find_runtime
+from transom.capi.bootstrap.machine_files import MACHINE_ENV, PROFILE, SET_MACHINE_ENV, build_linux_entries, find_runtime_service
 from transom.linux.drop_ins import render_shell_lines
 from transom.proxy.objects import LinuxSettings
 from transom.proxy.secret import Secret
@@ -131,7 +131,7 @@ def test_no_proxy_writes_nothing(tmp_path: Path) -> None:
 def test_the_runtime_that_the_template_names_has_the_drop_in(socket: str | None, services: list[str]) -> None:
     spec = {"joinConfiguration": {"nodeRegistration": {"criSocket": socket} if socket else {}}}
     more = Egress(https_proxy=Secret("http://p"), linux=LinuxSettings(services=("teleport", "kubelet")))
-    entries = build_linux_entries("s", more, runtime=find_runtime(spec))
+    entries = build_linux_entries("s", more, runtime=find_runtime_service(spec))
     wanted = [f"/etc/systemd/system/{service}.service.d/http-proxy.conf" for service in (*services, "teleport")]
     assert [file.path for file in entries.files] == wanted
     assert f"try-restart {services[0]} teleport" in entries.pre[-1]

@@ -21,7 +21,7 @@ from website.namespace_component import render_component
 from lab import build
 from transom import __version__
 from transom.manifests.chart import render_chart
-from transom.manifests.values import Resources, Values, build_schema, to_json_data
+from transom.manifests.values import Resources, Values, build_values_schema, to_json_data
 
 CHART = ROOT / "charts" / "transom"
 BASE = ROOT / "kustomize"
@@ -72,7 +72,7 @@ def test_the_files_are_those_of_the_templates() -> None:
     """`scripts/reference` writes them."""
     kept = {str(path.relative_to(CHART)): path.read_text("utf-8") for path in CHART.rglob("*") if path.is_file()}
     assert kept == render_chart(__version__)
-    assert json.loads((DOCS / "schemas" / "values.json").read_text("utf-8")) == build_schema()
+    assert json.loads((DOCS / "schemas" / "values.json").read_text("utf-8")) == build_values_schema()
 
 
 def test_the_kustomize_base_is_what_the_defaults_make(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.support.process import run
 from lab import olm
 from transom.manifests import install
 from transom.manifests.olm import OlmBundle, build_bundle
-from transom.manifests.values import read, to_json_data
+from transom.manifests.values import read_values, to_json_data
 
 NAMESPACE = "transom-system"
 IMAGE = "registry.example/transom-bundle:0.1.0"
@@ -23,7 +23,7 @@ Object = dict[str, Any]
 
 
 def installed(name: str) -> list[Object]:
-    return install.build_objects(to_json_data(read({"image": {"registry": "registry.example"}} | VALUE_SETS[name])), NAMESPACE)
+    return install.build_objects(to_json_data(read_values({"image": {"registry": "registry.example"}} | VALUE_SETS[name])), NAMESPACE)
 
 
 def spec_of(made: OlmBundle) -> Object:

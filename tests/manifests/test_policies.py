@@ -16,7 +16,7 @@ from tests.support.process import run
 from tests.support.waiting import PATIENCE
 
 from lab import flux
-from transom.capi.values.values_objects import build_fields, build_spec
+from transom.capi.values.values_objects import build_reference_fields, build_spec
 
 pytestmark = pytest.mark.lab
 OWN, TENANT = "transom-system", "argocd"
@@ -147,7 +147,7 @@ def test_what_transom_does_with_config_maps_is_taken(bounded: ControlPlane) -> N
     assert request(bounded, "POST", rollouts, rollouts, "application/json") == ""
 
 
-VALUES: Final = build_fields("HelmRelease", "mycluster", TENANT)
+VALUES: Final = build_reference_fields("HelmRelease", "mycluster", TENANT)
 THEIRS: Final = [{"kind": "ConfigMap", "name": "theirs", "valuesKey": "values"}]
 HOSTILE_RELEASES: Final = MARKS | {
     "a post-renderer": {"spec": {"postRenderers": [{"kustomize": {"images": [{"name": "a", "newName": "evil/a"}]}}]}},
@@ -179,7 +179,7 @@ def test_a_release_that_does_not_ask_is_left_alone(bounded: ControlPlane) -> Non
 def test_values_of_a_cluster_come_and_go_in_a_release(bounded: ControlPlane, own: bool) -> None:
     value = release_of(ASKS)
     make(bounded, value)
-    fields = build_fields("HelmRelease", "mycluster", TENANT, own=own)
+    fields = build_reference_fields("HelmRelease", "mycluster", TENANT, own_name=own)
     assert try_apply(bounded, value, {"spec": build_spec("HelmRelease", fields)}) == ""
     bounded.request(
         "PATCH", f"{bounded.build_path(value)}/{value['metadata']['name']}", {"metadata": {"labels": None}}, content_type=MERGE
@@ -187,7 +187,7 @@ def test_values_of_a_cluster_come_and_go_in_a_release(bounded: ControlPlane, own
     assert try_apply(bounded, value, {}) == ""
 
 
-APP_VALUES: Final = build_fields("App", "mycluster", TENANT)
+APP_VALUES: Final = build_reference_fields("App", "mycluster", TENANT)
 HOSTILE_APPS: Final = MARKS | {
     "another catalogue": {"spec": {"catalog": "evil"}},
     "values of the user": {"spec": {"userConfig": {"configMap": {"name": "mycluster-cluster-values", "namespace": TENANT}}}},

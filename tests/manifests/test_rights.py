@@ -23,7 +23,7 @@ from tests.support.waiting import PATIENCE
 from transom.manifests import admission, install, roles
 from transom.manifests.install import InstallPart
 from transom.manifests.rights import BEGIN, END, EVERY, insert_rights
-from transom.manifests.values import read, to_json_data
+from transom.manifests.values import read_values, to_json_data
 from transom.windows.nodes.windows_instance import BOOTSTRAPPERS
 
 PAGE = DOCS / "security.md"
@@ -158,7 +158,7 @@ REVIEWS = {
 @pytest.mark.parametrize("name", ["windows", "metrics"])
 def test_the_rights_of_values(control_plane: ControlPlane, everybody: dict[str, set[Right]], name: str) -> None:
     """As `transom manifests --values` and the chart grant them; with Windows alone no Secret of others but bootstrap tokens."""
-    values = read(VALUE_SETS[name])
+    values = read_values(VALUE_SETS[name])
     made = install.build_objects(to_json_data(values), OWN, [InstallPart.RBAC])
     control_plane.apply(made)
     try:

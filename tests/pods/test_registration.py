@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.pods.table import OWN, pod_egress
 
-from transom.manifests.admission import build_admission
+from transom.manifests.admission import build_admission_server
 from transom.manifests.templates import resolve_template
 from transom.manifests.values import Values, to_json_data
 from transom.pods.registration import Called, FailurePolicy, build_registration, has_same_rules
@@ -68,7 +68,7 @@ def test_the_operator_knows_a_registration_with_another_time_limit(timeout: int)
 
 
 def test_two_replicas_that_are_not_evicted_at_once() -> None:
-    objects = {item["kind"]: item for item in resolve_template(build_admission(), to_json_data(Values()), OWN)}
+    objects = {item["kind"]: item for item in resolve_template(build_admission_server(), to_json_data(Values()), OWN)}
     deployment, budget = objects["Deployment"]["spec"], objects["PodDisruptionBudget"]["spec"]
     assert deployment["replicas"] == 2
     assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tests.support.bundles import NOW, certificate, private_key
 from tests.support.command import run
 
-from transom.proxy.trust import MAX_BUNDLE, Certificate, format_pem, iter_concerns, parse_bundle, parse_subject
+from transom.proxy.trust import MAX_BUNDLE, Certificate, format_pem, iter_certificate_warnings, parse_bundle, parse_subject
 
 ROOT = certificate("Root")
 ISSUING = certificate("Issuing", "Root")
@@ -123,7 +123,7 @@ def test_a_bundle_as_a_system_has_it() -> None:
     ],
 )
 def test_concerns(text: str, says: list[str]) -> None:
-    found = [message for _, message in iter_concerns(parse_bundle(text).certificates, NOW)]
+    found = [message for _, message in iter_certificate_warnings(parse_bundle(text).certificates, NOW)]
     assert len(found) == len(says)
     assert all(part in message for part, message in zip(says, found, strict=True))
 
@@ -140,8 +140,8 @@ def with_negative_serial(text: str) -> str:
 def test_negative_serial_number_is_a_concern() -> None:
     (found,) = parse_bundle(with_negative_serial(ROOT)).certificates
     assert found.serial.startswith("-")
-    assert [message for _, message in iter_concerns([found], NOW) if "Go 1.23" in message]
-    assert not [message for _, message in iter_concerns(parse_bundle(ROOT).certificates, NOW) if "serial" in message]
+    assert [message for _, message in iter_certificate_warnings([found], NOW) if "Go 1.23" in message]
+    assert not [message for _, message in iter_certificate_warnings(parse_bundle(ROOT).certificates, NOW) if "serial" in message]
 
 
 def test_inspect_says_what_openssl_says(tmp_path: Path) -> None:

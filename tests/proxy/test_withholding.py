@@ -25,7 +25,7 @@ from tests.support.command import run
 
 from transom.proxy.layers import ALL_CONSUMERS, WITH_CREDENTIALS
 from transom.sources.directory import load
-from transom.sources.examination import Examined, examine
+from transom.sources.examination import Examined, examine_objects
 
 TOKEN = "hunter2withheld"  # fake, and found by this name
 SECRET = secret("creds", stringData={"username": "user", "password": TOKEN})
@@ -39,7 +39,7 @@ NOTHING: dict[str, list[str]] = {}
 
 
 def examined(tmp_path: Path, *objects: dict[str, Any]) -> Examined:
-    return examine(load([write(tmp_path, *objects, SECRET)]), NOW)
+    return examine_objects(load([write(tmp_path, *objects, SECRET)]), NOW)
 
 
 ROWS: list[tuple[str, list[dict[str, Any]], list[str], dict[str, list[str]]]] = [

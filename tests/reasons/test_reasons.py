@@ -18,7 +18,7 @@ from transom.hosts.errors import HostError
 from transom.monitoring.alert import ALERTS
 from transom.reasons.errors import ERRORS
 from transom.reasons.hosts import HOSTS
-from transom.reasons.reason_table import REASONS, find_page, find_remedy
+from transom.reasons.reason_table import REASONS, find_reason_page, find_remedy
 from transom.reasons.settings import SETTINGS
 
 
@@ -83,7 +83,7 @@ def test_what_is_to_be_done_names_the_object() -> None:
     assert "verify host win-1.example" in find_remedy("Unreachable", "win-1", "ns", "win-1.example")
     assert "transom forget NAMESPACE -n ns --host-key" in find_remedy("HostKeyChanged", "NAMESPACE", "ns")
     assert "verify host ADDRESS" in find_remedy("Unreachable", "win-1", "transom-system")
-    assert (find_remedy("KubeletNotReady", "win-1"), find_page("KubeletNotReady"), find_remedy("Ready", "win-1")) == (
+    assert (find_remedy("KubeletNotReady", "win-1"), find_reason_page("KubeletNotReady"), find_remedy("Ready", "win-1")) == (
         "",
         "",
         "",
@@ -117,9 +117,9 @@ def test_reasons_that_other_pages_name_are_rows() -> None:
 
 
 def test_a_command_of_a_row_is_one_for_a_shell() -> None:
-    assert REASONS["PendingRestart"].get_command("w", "n") == "transom restart w -n n"
+    assert REASONS["PendingRestart"].get_remedy_command("w", "n") == "transom restart w -n n"
     with pytest.raises(ValueError, match="Valid"):
-        REASONS["Valid"].get_command("w", "n")
+        REASONS["Valid"].get_remedy_command("w", "n")
 
 
 def test_the_page_tells_of_each_reason_and_each_alert_where_links_lead() -> None:
@@ -129,7 +129,7 @@ def test_the_page_tells_of_each_reason_and_each_alert_where_links_lead() -> None
     assert list(sections) == list(dict.fromkeys(sections))
     assert len(sections) == len(REASONS) + len(ALERTS)
     for reason in REASONS.values():
-        told = sections[find_page(reason.id).partition("docs/reasons.md#")[2]]
+        told = sections[find_reason_page(reason.id).partition("docs/reasons.md#")[2]]
         assert reason.meaning in told
         assert ("**What to do**" in told) is bool(reason.remedy)
     for alert in ALERTS:

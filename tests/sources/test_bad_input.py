@@ -20,7 +20,7 @@ from tests.support.command import run
 
 from transom.proxy import no_proxy, no_proxy_findings, proxy_url, trust
 from transom.proxy.finding import Place
-from transom.sources.examination import examine
+from transom.sources.examination import examine_objects
 from transom.sources.objects import ObjectReader
 from transom.sources.yaml_text import InvalidText, read_documents
 
@@ -140,7 +140,7 @@ def test_no_object_raises(drawn: list[tuple[tuple[str, str], dict[str, Any]]]) -
     for (api_version, kind), body in drawn:
         value = {"metadata": {"name": "cluster"}, **body, "apiVersion": api_version, "kind": kind}
         reader.add(value, "drawn", lambda _: (1, 1))
-    for finding in examine(reader.build_objects(), NOW).findings:
+    for finding in examine_objects(reader.build_objects(), NOW).findings:
         json.dumps([finding.severity, finding.object, finding.field, finding.message], ensure_ascii=False).encode("utf-8")
 
 
@@ -157,18 +157,18 @@ def test_no_text_raises_but_invalid_text(data: bytes) -> None:
 @settings(max_examples=500, deadline=None)
 @given(st.text(max_size=80) | st.from_regex(r"https?://[^/]{0,20}@?[a-z\[\]:%0-9.]{0,20}"))
 def test_no_url_raises(text: str) -> None:
-    assert isinstance(proxy_url.examine(text, ("http", "https")), list)
+    assert isinstance(proxy_url.list_url_faults(text, ("http", "https")), list)
 
 
 @settings(max_examples=500, deadline=None)
 @given(st.text(max_size=80) | st.from_regex(r"([*.a-z0-9/:\[\]-]{0,12},?){0,8}", fullmatch=True))
 def test_no_list_raises_and_suggestions_are_valid(text: str) -> None:
-    for finding in no_proxy_findings.examine(text, Place("f", "o"), ("spec", "noProxy")):
+    for finding in no_proxy_findings.examine_no_proxy(text, Place("f", "o"), ("spec", "noProxy")):
         assert finding.message
     for item in no_proxy.split(text):
         instead = no_proxy.suggest_item(item)
         if instead is not None:
-            assert not list(no_proxy_findings.examine(instead, Place("f", "o"), ("spec", "noProxy")))
+            assert not list(no_proxy_findings.examine_no_proxy(instead, Place("f", "o"), ("spec", "noProxy")))
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -186,4 +186,4 @@ def test_no_bundle_raises(data: st.DataObject) -> None:
     for held in bundle.certificates:
         assert held.sha256
         assert repr(held)
-    list(trust.iter_concerns(bundle.certificates, NOW))
+    list(trust.iter_certificate_warnings(bundle.certificates, NOW))

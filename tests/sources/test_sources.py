@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from tests.support.bundles import NOW, cluster, config_map, egress_proxy, secret, write
 
 from transom.sources.directory import load
-from transom.sources.examination import Examined, examine
+from transom.sources.examination import Examined, examine_objects
 from transom.sources.yaml_text import InvalidText, parse_value, read_documents
 
 PROXY = egress_proxy({"httpProxy": "http://p.x:1"})
 
 
 def examined(tmp_path: Path, *objects: dict[str, Any]) -> Examined:
-    return examine(load([write(tmp_path, *objects)]), NOW)
+    return examine_objects(load([write(tmp_path, *objects)]), NOW)
 
 
 def openshift(kind: str, **fields: Any) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def test_the_place_of_an_item_of_a_list(tmp_path: Path) -> None:
         "  - {apiVersion: transom.dev/v1alpha1, kind: EgressProxy, metadata: {name: cluster},\n"
         "     spec: {httpProxy: ftp://x}}\n"
     )
-    (error,) = examine(load([str(tmp_path)]), NOW).errors
+    (error,) = examine_objects(load([str(tmp_path)]), NOW).errors
     assert (error.line, error.column, error.field) == (5, 24, "spec.httpProxy")
 
 

@@ -16,7 +16,7 @@ from tests.support.waiting import until
 from tests.webhook.clusters import serving
 
 from transom.cli.observation import list_status_queries
-from transom.cli.status_watch import Followed
+from transom.cli.status_watch import WatchedStatus
 from transom.diagnosis.overview import Overview
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, SECRETS, WINDOWS_INSTANCES
 from transom.manifests.admission import iter_admission_roles
@@ -113,7 +113,7 @@ NEWCOMERS = ("base-missing", "instance-elsewhere", "reference-elsewhere")
 
 async def _follows(cluster: Cluster) -> None:
     """Each kind is listed once; then what changes is told by the server."""
-    followed = Followed(cluster.client, list_status_queries(cluster.namespace, cluster.namespace, ""), cluster.namespace)
+    followed = WatchedStatus(cluster.client, list_status_queries(cluster.namespace, cluster.namespace, ""), cluster.namespace)
     tasks = [asyncio.create_task(reflector.run()) for reflector in followed.reflectors]
     try:
         await followed.wait_for_lists()

@@ -16,14 +16,14 @@ from transom.verification.objects import (
     VARIANTS,
     WEB,
     Node,
-    Wanted,
+    VerificationRequest,
     build_namespace,
-    find_variant,
+    find_image_variant,
     iter_objects,
     select_linux_node,
     to_mirror,
 )
-from transom.verification.standing import Answer, Exec, Fetch, Log, Question, Standing, StandingPod, StandingService
+from transom.verification.standing import Answer, Exec, Fetch, Log, Question, ProbeState, ProbePod, ProbeService
 
 BY_ID = {check.id: check for check in CHECKS}
 NODES = (
@@ -31,22 +31,22 @@ NODES = (
     Node("win-2", "windows", True, "10.0.26100.1742", address="192.0.2.2"),
     Node("linux-1", "linux", True, address="192.0.2.3"),
 )
-GOOD = Standing(
+GOOD = ProbeState(
     NODES,
     (
-        StandingPod("linux", "linux-1", "linux", "10.244.0.5", True, AGNHOST_IMAGE),
-        StandingPod("web-0", "win-1", "windows", "10.244.1.5", True, AGNHOST_IMAGE),
-        StandingPod("web-1", "win-2", "windows", "fd00::5", True, AGNHOST_IMAGE),
-        StandingPod("host-0", "win-1", "windows", "192.0.2.1", True, AGNHOST_IMAGE, app=HOST),
-        StandingPod("host-1", "win-2", "windows", "192.0.2.2", True, AGNHOST_IMAGE, app=HOST),
-        StandingPod("store-0", "win-1", "windows", "10.244.1.6", True, AGNHOST_IMAGE, app=STORE),
-        StandingPod("store-1", "win-2", "windows", "10.244.2.6", True, AGNHOST_IMAGE, app=STORE),
+        ProbePod("linux", "linux-1", "linux", "10.244.0.5", True, AGNHOST_IMAGE),
+        ProbePod("web-0", "win-1", "windows", "10.244.1.5", True, AGNHOST_IMAGE),
+        ProbePod("web-1", "win-2", "windows", "fd00::5", True, AGNHOST_IMAGE),
+        ProbePod("host-0", "win-1", "windows", "192.0.2.1", True, AGNHOST_IMAGE, app=HOST),
+        ProbePod("host-1", "win-2", "windows", "192.0.2.2", True, AGNHOST_IMAGE, app=HOST),
+        ProbePod("store-0", "win-1", "windows", "10.244.1.6", True, AGNHOST_IMAGE, app=STORE),
+        ProbePod("store-1", "win-2", "windows", "10.244.2.6", True, AGNHOST_IMAGE, app=STORE),
     ),
     (
-        StandingService(WEB, "10.96.0.10"),
-        StandingService(LINUX, "10.96.0.11"),
-        StandingService(BALANCED, "10.96.0.12", "203.0.113.7"),
-        StandingService(NODE_PORT, "10.96.0.13", "", 30080),
+        ProbeService(WEB, "10.96.0.10"),
+        ProbeService(LINUX, "10.96.0.11"),
+        ProbeService(BALANCED, "10.96.0.12", "203.0.113.7"),
+        ProbeService(NODE_PORT, "10.96.0.13", "", 30080),
     ),
     True,
     "https://example.com/",
@@ -79,7 +79,7 @@ def well(check: ClusterCheck) -> Callable[[Question], Answer]:
     return answer
 
 
-def judged(check: ClusterCheck, standing: Standing, answer: Callable[[Question], Answer]) -> tuple[str, str]:
+def judged(check: ClusterCheck, standing: ProbeState, answer: Callable[[Question], Answer]) -> tuple[str, str]:
     questions = check.ask(standing)
     assert not isinstance(questions, str), questions
     return check.judge(standing, [answer(question) for question in questions])
@@ -145,7 +145,7 @@ def test_who_asks_whom() -> None:
 
 
 def test_what_is_not_there_is_not_asked() -> None:
-    alone = Standing(NODES[:1], GOOD.pods[1:2], GOOD.services)
+    alone = ProbeState(NODES[:1], GOOD.pods[1:2], GOOD.services)
     assert BY_ID["volumes"].ask(alone) == ()
     silent = {check.id for check in CHECKS if isinstance(check.ask(alone), str)}
     linux = {"windows-to-linux", "linux-to-windows", "service-of-linux", "service-from-linux"}
@@ -154,7 +154,7 @@ def test_what_is_not_there_is_not_asked() -> None:
 
 
 def test_a_cluster_without_windows_fails() -> None:
-    none = Standing(NODES[2:], GOOD.pods[:1], GOOD.services)
+    none = ProbeState(NODES[2:], GOOD.pods[:1], GOOD.services)
     assert judged(BY_ID["nodes"], none, well(BY_ID["nodes"])) == (
         "fail",
         "the cluster has no node with the label kubernetes.io/os=windows",
@@ -181,23 +181,23 @@ def test_what_no_container_could_answer_is_claimed_as_not_run() -> None:
 
 
 def test_a_pod_that_does_not_start_says_why() -> None:
-    waiting = StandingPod("web-0", "win-1", "windows", waiting="ErrImagePull: no matching manifest")
-    standing = Standing((Node("win-1", "windows", True, "10.0.14393.1"),), (waiting,))
+    waiting = ProbePod("web-0", "win-1", "windows", waiting="ErrImagePull: no matching manifest")
+    standing = ProbeState((Node("win-1", "windows", True, "10.0.14393.1"),), (waiting,))
     verdict, seen = judged(BY_ID["image-pull"], standing, well(BY_ID["image-pull"]))
     assert verdict == "fail"
     assert "win-1: ErrImagePull: no matching manifest (the image is for builds 17763, 20348, 26100" in seen
 
 
 def test_the_variants_of_the_image() -> None:
-    assert [find_variant(f"10.0.{variant.build}.1") for variant in VARIANTS] == list(VARIANTS)
-    assert [find_variant(text) for text in ("", "10.0", "10.0.x", "6.8.0-31-generic", f"10.0.{'9' * 5000}")] == [None] * 5
+    assert [find_image_variant(f"10.0.{variant.build}.1") for variant in VARIANTS] == list(VARIANTS)
+    assert [find_image_variant(text) for text in ("", "10.0", "10.0.x", "6.8.0-31-generic", f"10.0.{'9' * 5000}")] == [None] * 5
     assert to_mirror(AGNHOST_IMAGE, "registry.corp.example/k8s/") == "registry.corp.example/k8s/e2e-test-images/agnhost:2.52"
 
 
 def test_a_node_that_is_not_ready_gets_no_pod() -> None:
     cordoned = Node("linux-0", "linux", True, schedulable=False)
     nodes = (cordoned, *NODES[1:], Node("win-0", "windows", False))
-    wanted = Wanted("n", AGNHOST_IMAGE, "linux:1")
+    wanted = VerificationRequest("n", AGNHOST_IMAGE, "linux:1")
     pods = [obj for obj in iter_objects(wanted, nodes, "n") if obj["kind"] == "Pod"]
     assert [(pod["spec"]["nodeName"], pod["spec"]["containers"][0]["image"]) for pod in pods] == [
         ("win-2", AGNHOST_IMAGE),
@@ -223,7 +223,7 @@ def test_a_pod_of_a_check_that_does_not_start_fails_that_check_alone(check: str,
 
 
 def test_what_is_asked_for_alone_opens_ports_and_is_privileged() -> None:
-    usual, more = Wanted("n", AGNHOST_IMAGE, AGNHOST_IMAGE), Wanted("n", "a", "b", node_port=True, host_process=True)
+    usual, more = VerificationRequest("n", AGNHOST_IMAGE, AGNHOST_IMAGE), VerificationRequest("n", "a", "b", node_port=True, host_process=True)
     for wanted, level, kinds in ((usual, "restricted", set()), (more, "privileged", {"NodePort"})):
         assert build_namespace(wanted)["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == level
         made = list(iter_objects(wanted, NODES, "n"))

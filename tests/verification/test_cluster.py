@@ -21,7 +21,7 @@ from tests.support.repository import DOCS
 from tests.support.waiting import until
 from tests.verification.verifying import QUICK, going_on, left, namespaces_end, nodes, ours, playing, wanted
 
-from transom.cli.verified import parse_record, update_page
+from transom.cli.verified import parse_record, update_results_page
 from transom.common.check_results import CheckResult
 from transom.kube.client import Client, Listing
 from transom.kube.connection import connect
@@ -29,7 +29,7 @@ from transom.kube.errors import StatusError
 from transom.kube.resources import NAMESPACES, PODS
 from transom.manifests.roles import VERIFY_CLUSTER, build_verify_cluster_role
 from transom.verification.checks import CLAIMS
-from transom.verification.cluster_verification import clean, create_namespace_name, verify
+from transom.verification.cluster_verification import delete_old_namespaces, create_namespace_name, verify_cluster
 from transom.verification.objects import LABEL, SEEN, Node, build_namespace, iter_objects
 
 pytestmark = pytest.mark.lab
@@ -70,7 +70,7 @@ async def person(control_plane: ControlPlane) -> AsyncIterator[Client]:
 async def test_each_check_on_an_api_server_alone_is_as_the_table_says(control_plane: ControlPlane, client: Client) -> None:
     told: list[CheckResult] = []
     async with nodes(client), person(control_plane) as who, playing(client):
-        found = await verify(who, wanted(), told.append, QUICK)
+        found = await verify_cluster(who, wanted(), told.append, QUICK)
         assert await left(client) == []
     assert {item.id: item.verdict for item in found} == TABLE["API server"].checks
     assert [item.id for item in found] == [claim.id for claim in CLAIMS]
@@ -82,7 +82,7 @@ async def test_a_reboot_is_asked_of_the_kubelet_with_the_same_rights(control_pla
     """The API server takes the privileged pod; nobody is there who could run anything in it."""
     said: list[str] = []
     async with nodes(client), person(control_plane) as who, playing(client):
-        found = await verify(who, wanted(reboot="verify-win-2"), pace=QUICK, say=said.append)
+        found = await verify_cluster(who, wanted(reboot="verify-win-2"), timeouts=QUICK, print_progress=said.append)
         assert await left(client) == []
     verdicts = {item.id: item for item in found}
     assert (verdicts["accepted"].verdict, verdicts["reboot"].verdict) == ("pass", "fail")
@@ -111,7 +111,7 @@ async def test_interrupted_at_each_step_it_leaves_nothing(client: Client) -> Non
         while isinstance(done, BaseException):
             at += 1
             asking = Interrupted(client, at)
-            asking.task = asyncio.create_task(verify(asking, wanted(), pace=QUICK))
+            asking.task = asyncio.create_task(verify_cluster(asking, wanted(), timeouts=QUICK))
             (done,) = await asyncio.gather(asking.task, return_exceptions=True)
             assert await left(client) == [], at
             assert isinstance(done, asyncio.CancelledError | tuple)
@@ -139,9 +139,9 @@ async def test_what_a_killed_one_left_goes_and_what_works_stays(client: Client) 
             NAMESPACES, build_namespace(wanted()) | {"metadata": build_namespace(wanted())["metadata"] | {"name": name}}
         )
     async with going_on(lambda: namespaces_end(client)):
-        assert await clean(Working(client.connection), QUICK) == [dead]
+        assert await delete_old_namespaces(Working(client.connection), QUICK) == [dead]
         assert await ours(client) == [alive]
-        assert await clean(client, QUICK, insist=True) == [alive]
+        assert await delete_old_namespaces(client, QUICK, include_running=True) == [alive]
         assert await left(client) == []
 
 
@@ -284,4 +284,4 @@ def test_what_no_bench_answers_is_written_down_with_its_source_and_a_check() -> 
 
 def test_the_page_has_what_was_seen() -> None:
     text = (DOCS / "verify-cluster.md").read_text("utf-8")
-    assert text == update_page(text, TABLE, CLAIMS), "scripts/reference writes it anew"
+    assert text == update_results_page(text, TABLE, CLAIMS), "scripts/reference writes it anew"

@@ -14,16 +14,16 @@ from transom.kube.execution import CommandResult
 from transom.kube.objects import ObjectMeta, UnstructuredObject
 from transom.kube.resources import NAMESPACES, NODES, PODS, SERVICES
 from transom.verification.checks import CHECKS
-from transom.verification.cluster_verification import Waits, run_dry, verify
-from transom.verification.objects import AGNHOST_IMAGE, APP, HOST, REBOOT, STORE, Node, Wanted, build_namespace, iter_objects
-from transom.verification.reboot import COMMAND, find_node_problem, is_back, judge
+from transom.verification.cluster_verification import VerificationTimeouts, validate_with_server, verify_cluster
+from transom.verification.objects import AGNHOST_IMAGE, APP, HOST, REBOOT, STORE, Node, VerificationRequest, build_namespace, iter_objects
+from transom.verification.reboot import COMMAND, find_node_problem, has_rebooted, judge_reboot
 
-QUICK = Waits(starting=0.3, rebooting=0.3, every=0.001, beat=3600, silent=0, ending=60, gone=60)
+QUICK = VerificationTimeouts(starting=0.3, rebooting=0.3, every=0.001, beat=3600, silent=0, ending=60, gone=60)
 IMAGE = AGNHOST_IMAGE
 
 
-def wanted(reboot: str = "win-1", **more: Any) -> Wanted:
-    return Wanted("transom-verify-1", IMAGE, IMAGE, reboot=reboot, **more)
+def wanted(reboot: str = "win-1", **more: Any) -> VerificationRequest:
+    return VerificationRequest("transom-verify-1", IMAGE, IMAGE, reboot=reboot, **more)
 
 
 class Cluster(Client):
@@ -138,8 +138,8 @@ class Cluster(Client):
         return [pod for pod, command in self.commands if "shutdown.exe" in command]
 
 
-async def rebooted(cluster: Cluster, asked: Wanted | None = None, **more: Any) -> CheckResult:
-    results = await verify(cluster, asked or wanted(), pace=QUICK, **more)
+async def rebooted(cluster: Cluster, asked: VerificationRequest | None = None, **more: Any) -> CheckResult:
+    results = await verify_cluster(cluster, asked or wanted(), timeouts=QUICK, **more)
     assert cluster.namespace is None
     (result,) = [result for result in results if result.id == "reboot"]
     return result
@@ -261,7 +261,7 @@ async def test_a_check_that_failed_before_is_not_held_against_the_reboot() -> No
         return await execute(namespace, pod, command, seconds)
 
     cluster.execute = fail_as_user  # type: ignore[method-assign]
-    results = await verify(cluster, wanted(), pace=QUICK)
+    results = await verify_cluster(cluster, wanted(), timeouts=QUICK)
     verdicts = {result.id: result.verdict for result in results}
     assert (verdicts["run-as-user"], verdicts["reboot"]) == ("fail", "pass")
 
@@ -275,7 +275,7 @@ async def test_stopped_while_the_node_reboots() -> None:
         started.set()
 
     pace = msgspec.structs.replace(QUICK, rebooting=60)
-    running = asyncio.create_task(verify(cluster, wanted(), pace=pace, say=lines.append, rebooting=note))
+    running = asyncio.create_task(verify_cluster(cluster, wanted(), timeouts=pace, print_progress=lines.append, rebooting=note))
     await started.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -286,12 +286,12 @@ async def test_stopped_while_the_node_reboots() -> None:
 
 async def test_a_dry_run_says_what_it_would_do() -> None:
     cluster = Cluster()
-    results = {result.id: result for result in await run_dry(cluster, wanted(), "default")}
+    results = {result.id: result for result in await validate_with_server(cluster, wanted(), "default")}
     assert (results["reboot"].verdict, cluster.commands, cluster.pods) == ("not applicable", [], {})
     assert "it would run `shutdown.exe /r /t 10` on win-1" in results["reboot"].seen
-    results = {result.id: result for result in await run_dry(cluster, wanted("win-9"), "default")}
+    results = {result.id: result for result in await validate_with_server(cluster, wanted("win-9"), "default")}
     assert (results["reboot"].verdict, results["reboot"].seen) == ("fail", "the cluster has no node win-9")
-    results = {result.id: result for result in await run_dry(cluster, wanted(""), "default")}
+    results = {result.id: result for result in await validate_with_server(cluster, wanted(""), "default")}
     assert results["reboot"].seen == "not made: --dry-run"
 
 
@@ -310,12 +310,12 @@ def test_one_container_of_the_system_on_one_node_alone() -> None:
 def test_a_node_without_boot_id_is_left_alone() -> None:
     node = Node("win-1", "windows", True)
     assert "bootID" in find_node_problem([node], "win-1")
-    assert not is_back(node, msgspec.structs.replace(node, boot_id=""))
+    assert not has_rebooted(node, msgspec.structs.replace(node, boot_id=""))
 
 
 def test_what_fails_after_a_reboot_is_named_shortly() -> None:
     results = [CheckResult.from_claim(check, "fail", f"no {check.id}", 0) for check in CHECKS[:6]]
-    verdict, seen = judge("win-1", 143.4, (), results)
+    verdict, seen = judge_reboot("win-1", 143.4, (), results)
     assert verdict == "fail"
     assert seen.startswith("win-1 was Ready again after 143 s; nodes fails: no nodes; ")
     assert seen.endswith("and 3 more: logs, exec, volumes")

@@ -8,15 +8,15 @@ from typing import Any
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, NotFound
 from transom.kube.resources import NAMESPACES, NODES, PODS, SERVICES
-from transom.verification.cluster_verification import PREFIX, Waits, create_namespace_name
-from transom.verification.objects import AGNHOST_IMAGE, LABEL, Wanted
+from transom.verification.cluster_verification import PREFIX, VerificationTimeouts, create_namespace_name
+from transom.verification.objects import AGNHOST_IMAGE, LABEL, VerificationRequest
 
-QUICK = Waits(starting=120, every=0.05, beat=3600, silent=0.2, ending=0.2, gone=120)
+QUICK = VerificationTimeouts(starting=120, every=0.05, beat=3600, silent=0.2, ending=0.2, gone=120)
 NODES_OF = {"verify-win-1": "windows", "verify-win-2": "windows", "verify-linux": "linux"}
 
 
-def wanted(**more: Any) -> Wanted:
-    return Wanted(create_namespace_name(), AGNHOST_IMAGE, AGNHOST_IMAGE, **more)
+def wanted(**more: Any) -> VerificationRequest:
+    return VerificationRequest(create_namespace_name(), AGNHOST_IMAGE, AGNHOST_IMAGE, **more)
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,7 @@ import msgspec
 from transom.windows.host.host_state import DesiredState, ObservedState, Preparation, Service, ServiceState
 from transom.windows.host.queries import SERVICES
 from transom.windows.parts.service import Configuration
-from transom.windows.planning.planner import plan, predict
+from transom.windows.planning.planner import plan, predict_state
 from transom.windows.registry.edits import Edit, SetValue
 from transom.windows.registry.registry import Registry
 from transom.windows.registry.values import build_expand_sz, build_multi_sz
@@ -49,6 +49,6 @@ def host(*services: tuple[str, ServiceState], **fields: object) -> ObservedState
 
 def reached(desired: DesiredState, actual: ObservedState) -> ObservedState:
     planned = plan(desired, actual, SALT)
-    found = predict(actual, planned)
+    found = predict_state(actual, planned)
     assert not plan(desired, found, SALT), plan(desired, found, SALT).steps
     return found

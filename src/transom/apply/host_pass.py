@@ -144,7 +144,7 @@ class HostPass:
             return PassResult(waiting=True)
         moved = _without_previous_keys(target)
         try:
-            await key_move.move(moved.access, target.previous, self.host_keys, self.settings)
+            await key_move.rotate_ssh_key(moved.access, target.previous, self.host_keys, self.settings)
         except HostError as error:
             return PassResult(error=error, begun=isinstance(error, key_move.AGAINST_THE_KEY))
         result = await self._build(moved, EVERYBODY).run(moved.access, self.host_keys)

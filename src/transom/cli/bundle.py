@@ -13,8 +13,8 @@ import yaml
 
 from transom import __version__
 from transom.apply.target import list_targets
-from transom.cli.commands.facts import Host, HostReading
-from transom.cli.observation import DEPLOYMENTS, Answers, Asked, read_answers
+from transom.cli.commands.facts import Host, HostReader
+from transom.cli.observation import DEPLOYMENTS, QueryResults, ListQuery, run_queries
 from transom.cli.output import ExitCode, fail
 from transom.cli.timeouts import CHANNEL, CONNECT, LOGIN, WHOLE, parse_timeouts
 from transom.common.revision import read_revision
@@ -22,8 +22,8 @@ from transom.diagnosis.checks import diagnose
 from transom.diagnosis.fields import get_mapping, get_name
 from transom.diagnosis.masking import Masker
 from transom.diagnosis.overview import build_overview
-from transom.diagnosis.snapshot import Observed, Unread, Value
-from transom.diagnosis.story import build_story
+from transom.diagnosis.snapshot import ClusterSnapshot, ReadFailure, Value
+from transom.diagnosis.story import build_host_details
 from transom.hosts.errors import HostError
 from transom.kube.client import Client
 from transom.kube.errors import ApiError
@@ -41,32 +41,32 @@ _FEW: Final = ("EgressProxy", "WindowsInstance", "Secret", "Lease", "MutatingWeb
 """Kinds whose objects it contains; other kinds appear only in findings."""
 
 
-async def write_bundle(client: Client | None, path: Path, seen: Observed, facts: dict[str, Any]) -> int:
+async def write_bundle(client: Client | None, path: Path, snapshot: ClusterSnapshot, facts: dict[str, Any]) -> int:
     """Write the file, for its owner alone; how many files are in it. Ends the command where it cannot be written.
 
     `client` is None for a directory. `facts` are those of hosts, by name.
     """
-    masker = Masker(_iter_secrets(seen))
-    more = await _read_more(client, seen.namespace) if client is not None else Answers({}, (), ())
-    files = dict(_iter_files(seen, more.objects, masker, (*seen.unread, *more.unread)))
+    masker = Masker(_iter_secrets(snapshot))
+    more = await _read_events_and_workloads(client, snapshot.namespace) if client is not None else QueryResults({}, (), ())
+    files = dict(_iter_bundle_files(snapshot, more.objects, masker, (*snapshot.unread, *more.unread)))
     files |= {f"facts/{name}.json": _to_json(masker.mask_value(fact)) for name, fact in facts.items()}
     if client is not None:
         for pod in more.objects.get("Pod", ()):
-            files[f"logs/{get_name(pod)}.log"] = masker.mask_text(await _log(client, seen.namespace, get_name(pod))).encode()
+            files[f"logs/{get_name(pod)}.log"] = masker.mask_text(await _read_pod_log(client, snapshot.namespace, get_name(pod))).encode()
     try:
-        _write(path, files)
+        _write_archive(path, files)
     except OSError as error:
         fail(f"--bundle {path}: cannot be written: {error.strerror}", ExitCode.NOT_DONE)
     return len(files)
 
 
-async def read_host_facts(objects: Objects, seen: Observed) -> dict[str, Any]:
+async def read_host_facts(objects: Objects, snapshot: ClusterSnapshot) -> dict[str, Any]:
     """Return the current state of each host by name; why, if it could not be read."""
-    settings = seen.settings or resolve_settings(objects, seen.now)
+    settings = snapshot.settings or resolve_settings(objects, snapshot.now)
     targets = list_targets(objects, settings, ssh_config=True)
     names = tuple(WindowsSettings().services)
     hosts = [Host(target.access) for target in targets]
-    reading = HostReading(hosts, names, parse_timeouts(CONNECT, LOGIN, CHANNEL, WHOLE), show_secrets=False, required=False)
+    reading = HostReader(hosts, names, parse_timeouts(CONNECT, LOGIN, CHANNEL, WHOLE), show_secrets=False, required=False)
     await reading.run()
     return {
         target.instance.name: {"error": str(result)} if isinstance(result, HostError) else result
@@ -74,55 +74,55 @@ async def read_host_facts(objects: Objects, seen: Observed) -> dict[str, Any]:
     }
 
 
-async def _read_more(client: Client, own: str) -> Answers:
+async def _read_events_and_workloads(client: Client, namespace: str) -> QueryResults:
     queries = (
-        Asked(_EVENTS, own),
+        ListQuery(_EVENTS, namespace),
         # events about what has no namespace
-        Asked(_EVENTS, "default", fields="involvedObject.kind=EgressProxy"),
-        Asked(DEPLOYMENTS, own),
-        Asked(_PODS, own),
-        Asked(NODES, labels="kubernetes.io/os=windows"),
+        ListQuery(_EVENTS, "default", fields="involvedObject.kind=EgressProxy"),
+        ListQuery(DEPLOYMENTS, namespace),
+        ListQuery(_PODS, namespace),
+        ListQuery(NODES, labels="kubernetes.io/os=windows"),
     )
-    return await read_answers(client, queries, needed=False)
+    return await run_queries(client, queries, required=False)
 
 
-def _iter_secrets(seen: Observed) -> Iterator[Secret]:
-    for obj in seen.list_objects("Secret"):
+def _iter_secrets(snapshot: ClusterSnapshot) -> Iterator[Secret]:
+    for obj in snapshot.list_objects("Secret"):
         yield from (text for text in get_mapping(obj, "data").values() if isinstance(text, Secret))
 
 
-def _iter_files(
-    seen: Observed,
-    more: dict[str, tuple[Value, ...]],
+def _iter_bundle_files(
+    snapshot: ClusterSnapshot,
+    extra_objects: dict[str, tuple[Value, ...]],
     masker: Masker,
-    unread: tuple[Unread, ...],
+    unread: tuple[ReadFailure, ...],
 ) -> Iterator[tuple[str, bytes]]:
     versions = {
         "transom": __version__,
         "revision": read_revision(),
-        "kubernetes": seen.kubernetes,
-        "server": seen.source,
-        "at": f"{seen.now:%FT%TZ}",
+        "kubernetes": snapshot.kubernetes,
+        "server": snapshot.source,
+        "at": f"{snapshot.now:%FT%TZ}",
     }
     report: dict[str, Any] = {
         "versions": versions,
-        "findings": diagnose(seen),
+        "findings": diagnose(snapshot),
         "unread": unread,
-        "status": build_overview(seen),
+        "status": build_overview(snapshot),
     }
     for name, value in report.items():
         yield f"{name}.json", _to_json(masker.mask_value(msgspec.to_builtins(value)))
-    for kind, objects in {**{kind: seen.list_objects(kind) for kind in _FEW}, **more}.items():
+    for kind, objects in {**{kind: snapshot.list_objects(kind) for kind in _FEW}, **extra_objects}.items():
         if objects:
             yield f"objects/{kind.lower()}.yaml", _to_yaml(masker.mask_value(obj) for obj in objects)
-    events = more.get("Event", ())
-    for host in seen.list_objects("WindowsInstance"):
+    events = extra_objects.get("Event", ())
+    for host in snapshot.list_objects("WindowsInstance"):
         its = tuple(event for event in events if get_mapping(event, "involvedObject").get("name") == get_name(host))
-        known = msgspec.structs.replace(seen, objects={**seen.objects, "Event": its})
-        yield f"hosts/{get_name(host)}.json", _to_json(masker.mask_value(msgspec.to_builtins(build_story(known, host))))
+        known = msgspec.structs.replace(snapshot, objects={**snapshot.objects, "Event": its})
+        yield f"hosts/{get_name(host)}.json", _to_json(masker.mask_value(msgspec.to_builtins(build_host_details(known, host))))
 
 
-async def _log(client: Client, namespace: str, pod: str) -> str:
+async def _read_pod_log(client: Client, namespace: str, pod: str) -> str:
     path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
     query = {"tailLines": str(_LOG_LINES), "limitBytes": str(_LOG_BYTES), "timestamps": "true"}
     try:
@@ -140,7 +140,7 @@ def _to_yaml(values: Iterable[Any]) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _write(path: Path, files: dict[str, bytes]) -> None:
+def _write_archive(path: Path, files: dict[str, bytes]) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as out, tarfile.open(fileobj=out, mode="w:gz") as archive:
         for name, content in sorted(files.items()):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from transom.cli.messages import tell as tell_line
+from transom.cli.messages import print_to_stderr as tell_line
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
-from transom.cli.stopping import note_reported, signal_name
+from transom.cli.stopping import mark_stop_reported, get_signal_name
 from transom.common.regular_files import read_regular_file
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ def report_check(check: "CheckResult") -> None:
     sys.stdout.flush()
 
 
-def end_checks(
+def print_results_and_exit(
     data: Mapping[str, Any], checks: "tuple[CheckResult, ...]", suite: Suite, report: Path | None, output: Format
 ) -> None:
     """Write the results of the checks; end the command with 1 if one failed."""
     if report is not None:
-        write("--junit", report, lambda _: render_junit(suite, checks).encode())
+        update_file("--junit", report, lambda _: render_junit(suite, checks).encode())
     if output is not Format.TEXT:
         print_data({**data, "checks": checks, "stopped": False}, output)
     else:
@@ -61,15 +61,15 @@ def end_checks(
         raise SystemExit(ExitCode.NOT_DONE)
 
 
-def print_stopped(data: Mapping[str, Any], checks: "Sequence[CheckResult]", *, files: bool, output: Format) -> None:
+def print_partial_results(data: Mapping[str, Any], checks: "Sequence[CheckResult]", *, has_output_files: bool, output: Format) -> None:
     """Write the checks that were made before a signal stopped the rest; no file gets them, which would look whole."""
-    if files:
+    if has_output_files:
         tell_line("transom: stopped: --junit and --record are not written")
     if output is not Format.TEXT:
         print_data({**data, "checks": checks, "stopped": True}, output)
     else:
-        print_lines(f"stopped by {signal_name()}: {_format_summary(tuple(checks))}")
-    note_reported()
+        print_lines(f"stopped by {get_signal_name()}: {_format_summary(tuple(checks))}")
+    mark_stop_reported()
 
 
 def _format_summary(checks: "tuple[CheckResult, ...]") -> str:
@@ -80,7 +80,7 @@ def _format_summary(checks: "tuple[CheckResult, ...]") -> str:
     return f"{len(checks)} checks: {summary}" + (f" ({', '.join(counts['fail'])})" if counts["fail"] else "")
 
 
-def write(option: str, path: Path, content: Callable[[bytes], bytes]) -> None:
+def update_file(option: str, path: Path, content: Callable[[bytes], bytes]) -> None:
     """Write a file, made of what it contained; ends the command where that cannot be done."""
     try:
         path.write_bytes(content(read_regular_file(path) if path.exists() else b""))

@@ -91,8 +91,8 @@ def run_with_client(
     cluster: ClusterOptions,
     work: "Callable[[Client], Coroutine[Any, Any, _T]]",
     *,
-    otherwise: str = "",
-    failing: ExitCode = ExitCode.NOT_DONE,
+    no_cluster_hint: str = "",
+    failure_code: ExitCode = ExitCode.NOT_DONE,
     reports: bool = False,
 ) -> _T:
     """Return the result of `work`; if the API server does not answer, the command ends and names the server.
@@ -120,14 +120,14 @@ def run_with_client(
                     )
             return await work(client)
         except ApiError as error:
-            fail(_format_error(error, connection), failing)
+            fail(_format_error(error, connection), failure_code)
         finally:
             await connection.close()
 
     try:
         return run_until_stopped(run_work(), reports=reports)
     except ConfigurationError as error:
-        fail(f"{error}{otherwise}", ExitCode.INVALID)
+        fail(f"{error}{no_cluster_hint}", ExitCode.INVALID)
 
 
 async def _has_namespace(client: "Client", namespace: str) -> bool:

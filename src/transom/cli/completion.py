@@ -79,7 +79,7 @@ def complete_provider(incomplete: str) -> list[str]:
     return _filter_by_prefix(PROVIDERS, incomplete)
 
 
-def _query_cluster(ctx: typer.Context, names: "Callable[[Client], Coroutine[Any, Any, list[str]]]") -> list[str]:
+def _query_cluster(ctx: typer.Context, list_names: "Callable[[Client], Coroutine[Any, Any, list[str]]]") -> list[str]:
     import asyncio
 
     from transom.kube.client import Client
@@ -93,7 +93,7 @@ def _query_cluster(ctx: typer.Context, names: "Callable[[Client], Coroutine[Any,
         connection = connect(ctx.params.get("kubeconfig"), ctx.params.get("context"))
         try:
             async with asyncio.timeout(_SECONDS):
-                return await names(Client(connection))
+                return await list_names(Client(connection))
         finally:
             await connection.close()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 import typer
 
 from transom.cli.cluster import ClusterOptions, describe_server, run_with_client
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.output import ExitCode, fail, get_columns, wrap_line
 from transom.common.counting import format_count
 from transom.common.escaping import escape
@@ -53,7 +53,7 @@ class Source(ClusterOptions, frozen=True):
 
 def examine(source: Source) -> "tuple[Objects, Examined]":
     """Read the manifests, without any the objects of the cluster, and examine them."""
-    from transom.sources.examination import examine
+    from transom.sources.examination import examine_objects
 
     if source.filename:
         from transom.sources.directory import load
@@ -61,29 +61,29 @@ def examine(source: Source) -> "tuple[Objects, Examined]":
         for flag, item in (("--context", source.context), ("--kubeconfig", source.kubeconfig)):
             if item:
                 fail(f"{flag} is of no use with -f: the objects come from the files")
-        objects, server = load(source.filename, source.own), None
+        objects, server = load_objects(source.filename, source.own), None
     else:
-        objects, server = run_with_client(source, lambda client: _from_cluster(client, source.own), otherwise=WITHOUT_CLUSTER)
-    return objects, examine(objects, datetime.now(UTC), server)
+        objects, server = run_with_client(source, lambda client: _load_from_cluster(client, source.own), no_cluster_hint=WITHOUT_CLUSTER)
+    return objects, examine_objects(objects, datetime.now(UTC), server)
 
 
 WITHOUT_CLUSTER = "; -f PATH reads manifests instead"
 
 
-async def _from_cluster(client: "Client", namespace: str) -> "tuple[Objects, str]":
-    from transom.sources.api_server import DefinitionsMissing, load
+async def _load_from_cluster(client: "Client", namespace: str) -> "tuple[Objects, str]":
+    from transom.sources.api_server import DefinitionsMissing, load_objects
 
     server = client.connection.server
     try:
-        objects = await load(client, namespace)
+        objects = await load_objects(client, namespace)
     except DefinitionsMissing as error:
         if not error.objects.proxy:
             raise
         # OpenShift's settings are there to be looked at before anything of Transom is
-        tell(f"transom: {describe_server(client.connection)}: warning: {error}")
+        print_to_stderr(f"transom: {describe_server(client.connection)}: warning: {error}")
         objects = error.objects
     if not (objects.egress_proxies or objects.proxy or objects.windows_instances or objects.clusters):
-        tell(f"transom: {describe_server(client.connection)}: no EgressProxy, and no WindowsInstance in namespace {namespace}")
+        print_to_stderr(f"transom: {describe_server(client.connection)}: no EgressProxy, and no WindowsInstance in namespace {namespace}")
     return objects, server
 
 
@@ -95,7 +95,7 @@ def examine_or_fail(source: Source, *, needs_settings: bool = True) -> "tuple[Ob
 
     Without `needs_settings`, the command only connects to hosts: errors in other objects than WindowsInstances do not end it.
     """
-    objects, examined = examine(source)
+    objects, examined = examine_objects(source)
     print_findings(examined.findings, sys.stderr)
     errors = [error for error in examined.errors if needs_settings or not error.object.startswith(_SETTINGS_OBJECTS)]
     if errors:

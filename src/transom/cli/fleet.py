@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from transom.cli.messages import tell
-from transom.cli.output import ExitCode, Format, fail, print_data, print_lines, report_stop
+from transom.cli.messages import print_to_stderr
+from transom.cli.output import ExitCode, Format, fail, print_data, print_lines, exit_when_stopped
 
 if TYPE_CHECKING:
     from transom.capi.bootstrap.machine_index import MachineIndex, MachineTemplate
@@ -30,27 +30,27 @@ class TemplateReport(StrEnum):
 def iter_fleet_objects(objects: "Objects", settings: "ResolvedSettings") -> "Iterator[tuple[Cluster, tuple[FleetObject, ...]]]":
     """Iterate over the objects of each cluster that has any. The examination reported invalid cluster IDs."""
     from transom.capi.values.cluster_identity import InvalidIdentity
-    from transom.capi.values.cluster_objects import build_fleet_objects, find_namesakes, get_key
+    from transom.capi.values.cluster_objects import build_fleet_objects, find_identity_conflicts, get_namespaced_name
 
-    later = find_namesakes(objects.clusters)
+    later = find_identity_conflicts(objects.clusters)
     for cluster in objects.clusters:
-        egress = settings.clusters[get_key(cluster)]
-        if egress is None or get_key(cluster) in later:
+        egress = settings.clusters[get_namespaced_name(cluster)]
+        if egress is None or get_namespaced_name(cluster) in later:
             continue
         with contextlib.suppress(InvalidIdentity):
-            made = build_fleet_objects(cluster, egress, windows=get_key(cluster) in objects.windows_clusters)
+            made = build_fleet_objects(cluster, egress, windows=get_namespaced_name(cluster) in objects.windows_clusters)
             if made:
                 yield cluster, made
 
 
 def iter_app_references(objects: "Objects", settings: "ResolvedSettings") -> Iterator[dict[str, Any]]:
     """For each App and HelmRelease of the settings, what there is to put into it."""
-    from transom.capi.values.cluster_objects import get_key
+    from transom.capi.values.cluster_objects import get_namespaced_name
     from transom.capi.values.values_objects import API_VERSIONS, build_references, find_cluster
 
     apps = dict.fromkeys(app for egress in settings.clusters.values() if egress is not None for app in egress.apps)
     for app in apps:
-        clusters = ((cluster, settings.clusters[get_key(cluster)]) for cluster in objects.clusters)
+        clusters = ((cluster, settings.clusters[get_namespaced_name(cluster)]) for cluster in objects.clusters)
         having = [item for item, egress in clusters if egress is not None and app in egress.apps]
         if app.kind not in API_VERSIONS:
             # the examination has said so
@@ -59,8 +59,8 @@ def iter_app_references(objects: "Objects", settings: "ResolvedSettings") -> Ite
         if cluster is None:
             _warn(f"{app.kind}/{app.namespace}/{app.name} of spec.apps: no one Cluster in its namespace that it belongs to")
         else:
-            found_for = settings.clusters[get_key(cluster)]
-            yield build_references(app, cluster, own=found_for is not None and found_for.own_values)
+            found_for = settings.clusters[get_namespaced_name(cluster)]
+            yield build_references(app, cluster, own_name=found_for is not None and found_for.own_values)
 
 
 def iter_template_additions(
@@ -72,7 +72,7 @@ def iter_template_additions(
     from transom.capi.bootstrap.machine_kinds import needs_entries
     from transom.capi.check.machine_checks import iter_first_boot_entries
     from transom.capi.values.cluster_identity import InvalidIdentity
-    from transom.capi.values.cluster_objects import get_key
+    from transom.capi.values.cluster_objects import get_namespaced_name
 
     index = MachineIndex(objects.machine_objects)
     if not objects.clusters and objects.machine_objects:
@@ -80,7 +80,7 @@ def iter_template_additions(
     patches: dict[str, tuple[str, dict[str, Any]]] = {}
     first_boot: dict[str, dict[str, Any]] = {}
     for cluster in objects.clusters:
-        egress = settings.clusters[get_key(cluster)]
+        egress = settings.clusters[get_namespaced_name(cluster)]
         if egress is None:
             continue
         name = cluster.place.object
@@ -88,7 +88,7 @@ def iter_template_additions(
             if form is TemplateReport.ENTRIES:
                 for item in iter_first_boot_entries(cluster, egress, index):
                     first_boot.setdefault(f"{item['kind']}/{item['metadata']}", item)
-                if index.has_class(cluster):
+                if index.has_cluster_class(cluster):
                     if needs_entries(egress) and _can_patch_class(cluster, index):
                         _warn(f"{name}: a ClusterClass makes its templates: --machine-templates cluster-class prints its patch")
                     continue
@@ -96,13 +96,13 @@ def iter_template_additions(
                 _warn_about_guesses(name, templates)
                 yield from build_template_objects(cluster, egress, templates, show_secrets=show_secrets)
                 continue
-            if not index.has_class(cluster) and (cluster.control_plane or index.list_workers(cluster)):
+            if not index.has_cluster_class(cluster) and (cluster.control_plane or index.list_workers(cluster)):
                 if needs_entries(egress) and index.list_templates(cluster):
                     _warn(f"{name}: has no ClusterClass: --machine-templates entries prints what its templates get")
                 continue
             if not _can_patch_class(cluster, index):
                 continue
-            own_class = index.find_class(cluster)
+            own_class = index.find_cluster_class(cluster)
             patch = build_cluster_class_patch(cluster, egress, own_class, index)
         except InvalidIdentity:
             # the examination has said so
@@ -126,10 +126,10 @@ def _can_patch_class(cluster: "Cluster", index: "MachineIndex") -> bool:
     """Return True if the class of a cluster has templates that take entries, or can be one of kubeadm."""
     from transom.capi.bootstrap.machine_kinds import MachineFamily
 
-    own_class = index.find_class(cluster)
+    own_class = index.find_cluster_class(cluster)
     if own_class is not None:
         return bool(index.list_class_templates(own_class))
-    kinds = index.find_kinds(cluster)
+    kinds = index.find_machine_kinds(cluster)
     return not kinds.missing_class and set(kinds.families) == {MachineFamily.KUBEADM}
 
 
@@ -153,24 +153,24 @@ def iter_unsupported_machines(objects: "Objects", settings: "ResolvedSettings", 
     from transom.capi.bootstrap.machine_index import MachineIndex
     from transom.capi.bootstrap.machine_kinds import MachineFamily, needs_entries
     from transom.capi.check.machine_checks import TALOS_IN_CLASS, describe_missing_class, describe_unsupported
-    from transom.capi.values.cluster_objects import get_key
+    from transom.capi.values.cluster_objects import get_namespaced_name
 
     index = MachineIndex(objects.machine_objects)
     for cluster in objects.clusters:
-        egress = settings.clusters[get_key(cluster)]
+        egress = settings.clusters[get_namespaced_name(cluster)]
         if egress is None or not needs_entries(egress):
             continue
-        kinds = index.find_kinds(cluster)
+        kinds = index.find_machine_kinds(cluster)
         if kinds.unsupported:
             yield f"{cluster.place.object}: {describe_unsupported(kinds.unsupported)}"
         if kinds.missing_class:
             yield f"{cluster.place.object}: {describe_missing_class(kinds.missing_class)}"
-        if MachineFamily.TALOS in kinds.families and index.has_class(cluster):
+        if MachineFamily.TALOS in kinds.families and index.has_cluster_class(cluster):
             yield f"{cluster.place.object}: {TALOS_IN_CLASS}"
 
 
 def _warn(message: str) -> None:
-    tell(f"transom: warning: {message}")
+    print_to_stderr(f"transom: warning: {message}")
 
 
 def write_objects(source: "Source", output: Format, *, dry_run: bool) -> None:
@@ -180,7 +180,7 @@ def write_objects(source: "Source", output: Format, *, dry_run: bool) -> None:
     from transom.common.counting import format_count
     from transom.controllers.clusters.bootstrap import ObjectsReport, with_server_clusters, write
     from transom.sources.directory import load
-    from transom.sources.examination import examine
+    from transom.sources.examination import examine_objects
 
     paths = source.filename
     if not paths or not source.context:
@@ -188,21 +188,21 @@ def write_objects(source: "Source", output: Format, *, dry_run: bool) -> None:
 
     async def write_cluster_objects(client: "Client") -> ObjectsReport:
         objects = await with_server_clusters(client, load(paths, source.own))
-        examined = examine(objects, datetime.now(UTC), client.connection.server)
+        examined = examine_objects(objects, datetime.now(UTC), client.connection.server)
         print_findings(examined.findings, sys.stderr)
         if examined.errors:
             fail(f"the manifests have {format_count(len(examined.errors), 'error')}", ExitCode.INVALID)
         return await write(client, objects, examined.settings, dry_run=dry_run)
 
-    with report_stop("before anything was written"):
+    with exit_when_stopped("before anything was written"):
         report = run_with_client(source, write_cluster_objects, reports=True)
     if not report.objects and not report.errors:
-        tell("transom: no Cluster of the manifests gets objects by these settings; Clusters of the server alone do not count")
+        print_to_stderr("transom: no Cluster of the manifests gets objects by these settings; Clusters of the server alone do not count")
     if output is Format.TEXT:
         for item in report.objects:
             print_lines(f"{_WORDS[item.result][dry_run]:<16} {item.kind} {item.namespace}/{item.name}")
         for text in report.errors:
-            tell(f"transom: {text}")
+            print_to_stderr(f"transom: {text}")
     else:
         print_data(report, output)
     if report.stopped:

@@ -9,7 +9,7 @@ NOWHERE: Final = "/nonexistent"
 """The home of who has none (Debian Policy, "The home directories of system users"); nothing is read or written there."""
 
 
-def settle_home() -> None:
+def ensure_home_variables() -> None:
     """Give HOME and LOGNAME values where neither the environment nor the system's list of users has one.
 
     So it is for a container that runs as a number. asyncssh asks for both even if it needs neither, and would raise.

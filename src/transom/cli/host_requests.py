@@ -10,10 +10,10 @@ import msgspec
 
 from transom.cli.cluster import describe_server, run_with_client
 from transom.cli.host_selection import HostSelection, list_instances
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.operator_presence import OperatorPresence, find_operator
-from transom.cli.output import ExitCode, Format, fail, print_data, print_lines, report_stop
-from transom.cli.stopping import note_reported
+from transom.cli.output import ExitCode, Format, fail, print_data, print_lines, exit_when_stopped
+from transom.cli.stopping import mark_stop_reported
 from transom.cli.tables import format_names
 from transom.cli.wait_options import WaitOptions
 from transom.common.counting import format_count
@@ -21,7 +21,7 @@ from transom.common.mappings import get_at
 from transom.controllers.runtime.cached import ADOPT
 from transom.diagnosis.field_owners import CLI_MANAGER
 from transom.diagnosis.fields import get_name
-from transom.diagnosis.host_requests import HostPlan, HostProgress, Verb, get_progress, plan_request
+from transom.diagnosis.host_requests import HostPlan, HostProgress, HostAction, get_progress, plan_request
 from transom.diagnosis.snapshot import Value
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, StatusError
@@ -37,7 +37,7 @@ _SUMMARY: Final = 15.0
 """Seconds after which it is said again what is waited for."""
 
 
-class HostRequest(msgspec.Struct, frozen=True):
+class HostRequestResult(msgspec.Struct, frozen=True):
     """The result of the request for one host. `outcome` is None if the command did not wait."""
 
     name: str
@@ -52,12 +52,12 @@ class RequestReport(msgspec.Struct, frozen=True):
 
     server: str
     operator: OperatorPresence | None = None
-    hosts: tuple[HostRequest, ...] = ()
-    rollout: HostRequest | None = None
+    hosts: tuple[HostRequestResult, ...] = ()
+    rollout: HostRequestResult | None = None
     stopped: bool = False
 
     @property
-    def requests(self) -> tuple[HostRequest, ...]:
+    def requests(self) -> tuple[HostRequestResult, ...]:
         """All of them."""
         return (*self.hosts, *([self.rollout] if self.rollout is not None else []))
 
@@ -67,11 +67,11 @@ def create_request_id() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def request_hosts(verb: Verb, selection: HostSelection, waiting: WaitOptions, output: Format) -> None:
+def request_host_action(verb: HostAction, selection: HostSelection, waiting: WaitOptions, output: Format) -> None:
     """Ask `verb` of the selected hosts, and with --wait wait for the operator; ends the command."""
     selection.check(verb.value)
     seconds = waiting.seconds
-    _run(verb, selection, seconds, output)
+    _run_requests(verb, selection, seconds, output)
 
 
 def adopt_hosts(selection: HostSelection, seconds: float, output: Format) -> None:
@@ -79,43 +79,43 @@ def adopt_hosts(selection: HostSelection, seconds: float, output: Format) -> Non
 
     As long as the annotation exists, Transom would take the host back from a later owner.
     """
-    _run(Verb.ADOPT, selection, seconds, output)
+    _run_requests(HostAction.ADOPT, selection, seconds, output)
 
 
-def print_plans(verb: Verb, selection: HostSelection, output: Format) -> None:
+def print_plans(verb: HostAction, selection: HostSelection, output: Format) -> None:
     """Print what would be asked of the selected hosts, and ask nothing; ends the command."""
 
     async def run(client: Client) -> RequestReport:
         plans = [plan_request(verb, item, create_request_id()) for item in await selection.read(client)]
-        hosts = tuple(HostRequest(plan.name, plan.result, plan.message, plan.warnings) for plan in plans)
+        hosts = tuple(HostRequestResult(plan.name, plan.result, plan.message, plan.warnings) for plan in plans)
         return RequestReport(describe_server(client.connection), hosts=hosts)
 
     report = run_with_client(selection, run)
     if output is Format.TEXT:
         print_lines(*(_format_line(host) for host in report.hosts))
-    finish(report, output)
+    print_report_and_exit(report, output)
 
 
-def _format_line(made: HostRequest) -> str:
+def _format_line(made: HostRequestResult) -> str:
     word = "" if made.result == "changed" else f"{made.result}: "
     return f"{made.name}: {word}{made.message}"
 
 
-def _run(verb: Verb, selection: HostSelection, seconds: float | None, output: Format) -> None:
+def _run_requests(verb: HostAction, selection: HostSelection, seconds: float | None, output: Format) -> None:
     async def run(client: Client) -> RequestReport:
         return await HostRequests(client, selection.own, output).run(verb, selection, seconds)
 
-    with report_stop("before anything was requested"):
+    with exit_when_stopped("before anything was requested"):
         report = run_with_client(selection, run, reports=True)
-    finish(report, output)
+    print_report_and_exit(report, output)
 
 
-def finish(report: RequestReport, output: Format) -> None:
+def print_report_and_exit(report: RequestReport, output: Format) -> None:
     """Print the report where it is data, and end the command with its exit code."""
     if output is not Format.TEXT:
         print_data(report, output)
     if report.stopped:
-        note_reported()
+        mark_stop_reported()
         fail(STOPPED if any(request.outcome for request in report.requests) else _CUT, ExitCode.INTERRUPTED)
     if any("failed" in (request.result, request.outcome) or request.outcome == "waiting" for request in report.requests):
         raise SystemExit(ExitCode.NOT_DONE)
@@ -128,44 +128,44 @@ class HostRequests:
         self._client, self._namespace, self._output = client, namespace, output
         self._request = create_request_id()
 
-    async def run(self, verb: Verb, selection: HostSelection, seconds: float | None) -> RequestReport:
+    async def run(self, verb: HostAction, selection: HostSelection, seconds: float | None) -> RequestReport:
         """Make the requests; wait for them where `seconds` say for how long. Raises ApiError."""
         selected = await selection.read(self._client)
         server = describe_server(self._client.connection)
-        tell(f"transom: on {server}, namespace {self._namespace}")
-        requests: dict[str, HostRequest] = {}
+        print_to_stderr(f"transom: on {server}, namespace {self._namespace}")
+        requests: dict[str, HostRequestResult] = {}
         operator: OperatorPresence | None = None
         stopped = False
         try:
             for start in range(0, len(selected), _AT_ONCE):
                 batch = selected[start : start + _AT_ONCE]
-                for made in await asyncio.gather(*(self._ask(verb, item) for item in batch)):
+                for made in await asyncio.gather(*(self._request_host(verb, item) for item in batch)):
                     requests[made.name] = made
                     self.print_request(made, waits=seconds is not None)
             self.print_warnings(requests.values())
             changed = [request.name for request in requests.values() if request.result == "changed"]
             if changed:
                 operator = await find_operator(self._client, self._namespace)
-                warn_of_operator(operator, idle=verb is Verb.PAUSE)
+                warn_of_missing_operator(operator, idle=verb is HostAction.PAUSE)
             if seconds is not None and changed:
-                await self._wait(verb, changed, requests, seconds)
-                if verb is Verb.ADOPT:
+                await self._wait_for_hosts(verb, changed, requests, seconds)
+                if verb is HostAction.ADOPT:
                     await self._end_adoption({name: requests[name].outcome == "done" for name in changed})
         except asyncio.CancelledError:
             stopped = True
         return RequestReport(server, operator, tuple(requests.values()), stopped=stopped)
 
-    async def _ask(self, verb: Verb, instance: Value) -> HostRequest:
+    async def _request_host(self, verb: HostAction, instance: Value) -> HostRequestResult:
         """Return what became of the request for one host; a refusal of the server is in it."""
         plan = plan_request(verb, instance, self._request)
         if plan.result == "changed":
             try:
-                await self._change(plan, str(get_at(instance, "metadata", "uid")))
+                await self._patch_instance(plan, str(get_at(instance, "metadata", "uid")))
             except ApiError as error:
-                return HostRequest(plan.name, "failed", describe_refusal(error))
-        return HostRequest(plan.name, plan.result, plan.message, plan.warnings)
+                return HostRequestResult(plan.name, "failed", describe_refusal(error))
+        return HostRequestResult(plan.name, plan.result, plan.message, plan.warnings)
 
-    async def _change(self, plan: HostPlan, uid: str) -> None:
+    async def _patch_instance(self, plan: HostPlan, uid: str) -> None:
         """Change the instance as planned, and no other one that has its name by now. Raises ApiError."""
         client, kind, where = self._client, WINDOWS_INSTANCES, (plan.name, self._namespace)
         if plan.cleared:
@@ -185,7 +185,7 @@ class HostRequests:
             # another user paused it, and owns the field
             await client.patch(kind, {"metadata": {"uid": uid}, "spec": {"paused": None}}, *where, CLI_MANAGER)
 
-    async def _wait(self, verb: Verb, names: Sequence[str], requests: dict[str, HostRequest], seconds: float) -> None:
+    async def _wait_for_hosts(self, verb: HostAction, names: Sequence[str], requests: dict[str, HostRequestResult], seconds: float) -> None:
         """Wait until the operator has handled the requests for these hosts, and note in `requests` how they came out."""
         for name in names:
             requests[name] = msgspec.structs.replace(requests[name], outcome="waiting")
@@ -197,7 +197,7 @@ class HostRequests:
         def note(name: str, progress: HostProgress) -> None:
             requests[name] = msgspec.structs.replace(requests[name], outcome=progress.outcome, message=progress.message)
 
-        await wait_for(look, note, seconds, self.print_outcome)
+        await poll_progress(look, note, seconds, self.print_outcome)
 
     async def _end_adoption(self, hosts: Mapping[str, bool]) -> None:
         """Remove the annotation from `hosts` that were taken over.
@@ -208,12 +208,12 @@ class HostRequests:
         for name in (name for name, done in hosts.items() if done):
             await self._client.patch(WINDOWS_INSTANCES, value, name, self._namespace, CLI_MANAGER)
         if left := [name for name, done in hosts.items() if not done]:
-            tell(f"transom: {format_names(left)}: annotation {ADOPT} stays until they are taken over: run the command again")
+            print_to_stderr(f"transom: {format_names(left)}: annotation {ADOPT} stays until they are taken over: run the command again")
 
-    def print_request(self, made: HostRequest, *, waits: bool) -> None:
+    def print_request(self, made: HostRequestResult, *, waits: bool) -> None:
         """Print one line about a request; where its outcome is waited for, to stderr."""
         if waits and made.result == "changed":
-            tell(f"{made.name}: {made.message}, waiting for the operator")
+            print_to_stderr(f"{made.name}: {made.message}, waiting for the operator")
         elif self._output is Format.TEXT:
             print_lines(_format_line(made))
 
@@ -223,24 +223,24 @@ class HostRequests:
         if self._output is Format.TEXT:
             print_lines(line)
         else:
-            tell(line)
+            print_to_stderr(line)
 
     @staticmethod
-    def print_warnings(made: Iterable[HostRequest]) -> None:
+    def print_warnings(made: Iterable[HostRequestResult]) -> None:
         """Print each warning once, with the hosts that it is about."""
         about: dict[str, list[str]] = {}
         for item in made:
             for text in item.warnings:
                 about.setdefault(text, []).append(item.name)
         for text, names in about.items():
-            tell(f"transom: warning: {format_names(names)}: {text}")
+            print_to_stderr(f"transom: warning: {format_names(names)}: {text}")
 
 
-def warn_of_operator(operator: OperatorPresence, *, idle: bool = False) -> None:
+def warn_of_missing_operator(operator: OperatorPresence, *, idle: bool = False) -> None:
     """Say where no operator is known to run. `idle`: the request asks it to do nothing."""
     if operator.problem:
         then = "" if idle or operator.working is None else "; the request waits until one runs"
-        tell(f"transom: warning: {operator.problem}{then}")
+        print_to_stderr(f"transom: warning: {operator.problem}{then}")
 
 
 def describe_refusal(error: ApiError) -> str:
@@ -252,9 +252,9 @@ def describe_refusal(error: ApiError) -> str:
     return str(error)
 
 
-async def wait_for(
-    look: Callable[[], Awaitable[dict[str, HostProgress]]],
-    note: Callable[[str, HostProgress], None],
+async def poll_progress(
+    read_progress: Callable[[], Awaitable[dict[str, HostProgress]]],
+    record_progress: Callable[[str, HostProgress], None],
     seconds: float,
     print_outcome: Callable[[str, HostProgress], None],
 ) -> None:
@@ -270,7 +270,7 @@ async def wait_for(
         problem = ""
         progress: dict[str, HostProgress] = {}
         try:
-            progress = await look()
+            progress = await read_progress()
         except StatusError as error:
             if error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code != HTTPStatus.TOO_MANY_REQUESTS:
                 raise
@@ -280,7 +280,7 @@ async def wait_for(
         for name, element in progress.items():
             if name not in ended and element.outcome != "waiting":
                 ended.add(name)
-                note(name, element)
+                record_progress(name, element)
                 print_outcome(name, element)
         waiting = {name: item for name, item in progress.items() if name not in ended}
         if progress and not waiting:
@@ -288,18 +288,18 @@ async def wait_for(
         if clock() >= deadline:
             for name, entry in waiting.items():
                 late = HostProgress("waiting", f"not done after {seconds:g} s: {entry.message}")
-                note(name, late)
+                record_progress(name, late)
                 print_outcome(name, late)
             if problem:
-                tell(f"transom: {problem}")
+                print_to_stderr(f"transom: {problem}")
             return
         if clock() >= summary:
             summary = clock() + _SUMMARY
-            tell(f"transom: {problem}" if problem else f"transom: {describe_waiting(waiting)}")
+            print_to_stderr(f"transom: {problem}" if problem else f"transom: {describe_waiting_hosts(waiting)}")
         await asyncio.sleep(_STEP)
 
 
-def describe_waiting(waiting: dict[str, HostProgress]) -> str:
+def describe_waiting_hosts(waiting: dict[str, HostProgress]) -> str:
     """Return for what is waited, those with the same reason together."""
     reasons: dict[str, list[str]] = {}
     for name, item in waiting.items():

@@ -7,15 +7,15 @@ from transom.apply.target import list_targets
 from transom.cli.cluster import describe_server
 from transom.cli.findings import Source, examine_or_fail
 from transom.cli.host_names import format_names
-from transom.cli.last_known import LastKnown, read_story
-from transom.cli.observation import LEASES, Asked, build_observed, read_answers
+from transom.cli.last_known import HostRecords, read_recorded_details
+from transom.cli.observation import LEASES, ListQuery, build_observed, run_queries
 from transom.cli.output import ExitCode, fail, wrap_line
 from transom.cli.state import create_directory
 from transom.common.mappings import get_at
 from transom.common.timestamps import parse_timestamp
 from transom.diagnosis.fields import format_age, get_name
-from transom.diagnosis.snapshot import Observed
-from transom.diagnosis.story import HostSettings, HostStory, build_story
+from transom.diagnosis.snapshot import ClusterSnapshot
+from transom.diagnosis.story import HostSettings, HostDetails, build_host_details
 from transom.kube.client import Client
 from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import EGRESS_PROXIES, NODES, WINDOWS_INSTANCES, Resource
@@ -23,17 +23,17 @@ from transom.kube.resources import EGRESS_PROXIES, NODES, WINDOWS_INSTANCES, Res
 _EVENTS = Resource("", "v1", "Event", "events", True, UnstructuredObject)
 
 
-async def read_from_cluster(client: Client, namespace: str, name: str) -> HostStory:
+async def read_cluster_details(client: Client, namespace: str, name: str) -> HostDetails:
     """Return the details of a host of a cluster; end the command if no host has this name. Raises ApiError."""
     events = f"involvedObject.kind=WindowsInstance,involvedObject.name={name}"
     queries = (
-        Asked(EGRESS_PROXIES),
-        Asked(WINDOWS_INSTANCES, namespace),
-        Asked(LEASES, namespace, fields="metadata.name=transom"),
-        Asked(_EVENTS, namespace, fields=events),
+        ListQuery(EGRESS_PROXIES),
+        ListQuery(WINDOWS_INSTANCES, namespace),
+        ListQuery(LEASES, namespace, fields="metadata.name=transom"),
+        ListQuery(_EVENTS, namespace, fields=events),
     )
     server = describe_server(client.connection)
-    seen = build_observed(await read_answers(client, queries), server, namespace, datetime.now(UTC))
+    seen = build_observed(await run_queries(client, queries), server, namespace, datetime.now(UTC))
     hosts = {get_name(obj): obj for obj in seen.list_objects("WindowsInstance")}
     if name not in hosts:
         for item in seen.unread:
@@ -43,31 +43,31 @@ async def read_from_cluster(client: Client, namespace: str, name: str) -> HostSt
             f"{server}: no WindowsInstance {name} in namespace {namespace}; there {format_names(list(hosts))}",
             ExitCode.NOT_DONE,
         )
-    return build_story(await _with_node(client, seen, get_at(hosts[name], "status", "nodeName")), hosts[name])
+    return build_host_details(await _with_node(client, seen, get_at(hosts[name], "status", "nodeName")), hosts[name])
 
 
-async def _with_node(client: Client, seen: Observed, node: str | None) -> Observed:
+async def _with_node(client: Client, snapshot: ClusterSnapshot, node: str | None) -> ClusterSnapshot:
     """With the Node of that name, where it may be read."""
     import msgspec
 
     if not node:
-        return seen
-    node_answers = await read_answers(client, (Asked(NODES, fields=f"metadata.name={node}"),), needed=False)
+        return snapshot
+    node_answers = await run_queries(client, (ListQuery(NODES, fields=f"metadata.name={node}"),), required=False)
     return msgspec.structs.replace(
-        seen, objects={**seen.objects, **node_answers.objects}, unread=(*seen.unread, *node_answers.unread)
+        snapshot, objects={**snapshot.objects, **node_answers.objects}, unread=(*snapshot.unread, *node_answers.unread)
     )
 
 
-def read_from_directory(source: Source, name: str) -> HostStory:
+def read_directory_details(source: Source, name: str) -> HostDetails:
     """Return the details of a host of manifests, as last known on this machine."""
     objects, examined = examine_or_fail(source)
     targets = {target.instance.name: target for target in list_targets(objects, examined.settings, ssh_config=True)}
     if name not in targets:
         fail(f"no WindowsInstance {name} in {' '.join(source.filename or ())}; there {format_names(list(targets))}")
-    return read_story(targets[name], source, LastKnown(create_directory()))
+    return read_recorded_details(targets[name], source, HostRecords(create_directory()))
 
 
-def iter_lines(story: HostStory, columns: int | None) -> Iterator[str]:
+def iter_detail_lines(story: HostDetails, columns: int | None) -> Iterator[str]:
     """Iterate over the lines of the details."""
     now, host = datetime.now(UTC), story.host
     yield f"{host.kind}/{host.name}  {host.address or ''}  lifecycle {story.lifecycle}" + (

@@ -8,10 +8,10 @@ import typer
 from transom.cli.completion import complete_instance
 from transom.cli.findings import Source
 from transom.cli.host_names import describe_unknown, select_names
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import OptionGroup, RequireHostKeys, log_to_stderr
 from transom.cli.output import ExitCode, Format, fail, print_data
-from transom.cli.stopping import StoppedAtOnce, note_reported, protect_output, run_until_stopped
+from transom.cli.stopping import StoppedAtOnce, mark_stop_reported, protect_output, run_until_stopped
 from transom.cli.timeouts import (
     CHANNEL,
     CONNECT,
@@ -110,13 +110,13 @@ def print_hosts(report: "Report", source: Source, output: Format, *, planned: bo
             print_report(report, planned=planned)
     if not report.hosts:
         place = " ".join(source.filename) if source.filename else f"namespace {source.own} of the cluster"
-        tell(f"transom: no WindowsInstance exists in {place}")
+        print_to_stderr(f"transom: no WindowsInstance exists in {place}")
 
 
-def end(report: "Report", *, planned: bool) -> None:
+def exit_with_result(report: "Report", *, planned: bool) -> None:
     """End a command with the code that says how it came out."""
     if report.stopped:
-        note_reported()
+        mark_stop_reported()
         raise SystemExit(ExitCode.INTERRUPTED)
     if planned:
         # a host that was skipped was not compared: that nothing differs is not known of it

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from transom.cli.home import explain_unknown_home, is_home_known
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.output import ExitCode, fail, get_columns, wrap_line
 from transom.common.regular_files import read_regular_file
 
@@ -63,9 +63,9 @@ def parse_proxy(text: str) -> tuple[str, str, str]:
     text = unquote(text)
     if not text:
         raise InvalidAnswer("a proxy is needed, such as http://proxy.example.com:3128")
-    if faults := proxy_url.examine(text, ("http",)):
+    if faults := proxy_url.list_url_faults(text, ("http",)):
         hint = ""
-        if "://" not in text and not proxy_url.has_userinfo(text) and not proxy_url.examine(f"http://{text}", ("http",)):
+        if "://" not in text and not proxy_url.has_userinfo(text) and not proxy_url.list_url_faults(f"http://{text}", ("http",)):
             hint = f": did you mean http://{text}?"
         raise InvalidAnswer(faults[0] + hint)
     url = parse(text)
@@ -88,7 +88,7 @@ def parse_no_proxy(text: str) -> str:
     from transom.proxy.finding import Place
 
     text = unquote(text)
-    faults = [item for item in no_proxy_findings.examine(text, Place("", ""), ()) if item.severity == "error"]
+    faults = [item for item in no_proxy_findings.examine_no_proxy(text, Place("", ""), ()) if item.severity == "error"]
     if faults:
         raise InvalidAnswer(f"{faults[0].message}; items are separated by commas, such as .corp.example,10.1.0.0/16")
     return text
@@ -97,7 +97,7 @@ def parse_no_proxy(text: str) -> str:
 def parse_networks(text: str) -> list[str]:
     """Return the CIDRs of a list with commas or spaces; empty where they are not known."""
     from transom.proxy.finding import Place
-    from transom.proxy.networks import examine
+    from transom.proxy.networks import examine_networks
     from transom.proxy.no_proxy import is_ip
     from transom.proxy.objects import Networks
 
@@ -105,7 +105,7 @@ def parse_networks(text: str) -> list[str]:
     for cidr in cidrs:
         if is_ip(cidr):
             raise InvalidAnswer(f"`{cidr}` is an address, not a network: add the prefix length, such as {cidr}/16")
-        for item in examine(Networks(pod_network=(cidr,)), Place("", "")):
+        for item in examine_networks(Networks(pod_network=(cidr,)), Place("", "")):
             raise InvalidAnswer(f"`{cidr}` {item.message}")
     return cidrs
 
@@ -113,11 +113,11 @@ def parse_networks(text: str) -> list[str]:
 def parse_api_host(text: str) -> str:
     """Return the host by which nodes reach the API server; empty where it is not known."""
     from transom.proxy.finding import Place
-    from transom.proxy.networks import examine
+    from transom.proxy.networks import examine_networks
     from transom.proxy.objects import Networks
 
     text = unquote(text)
-    for item in examine(Networks(internal_api_host=text or None), Place("", "")):
+    for item in examine_networks(Networks(internal_api_host=text or None), Place("", "")):
         raise InvalidAnswer(item.message)
     return text
 
@@ -162,7 +162,7 @@ def read_key(name: str) -> str:
 
     if not name:
         raise InvalidAnswer("a private key is needed, such as ~/.ssh/id_ed25519")
-    text = read_text(name)
+    text = read_text_file(name)
     fault = find_private_key_fault(Secret(text))
     if fault is not None:
         raise InvalidAnswer(f"{name}: the SSH key {fault}")
@@ -176,7 +176,7 @@ def read_ca(name: str) -> str:
 
     if not name:
         return ""
-    read = read_bundle(_read(name))
+    read = read_bundle(_read_file(name))
     for problem in read.bundle.problems:
         if problem.severity == "error":
             raise InvalidAnswer(f"{name}: {problem}")
@@ -186,18 +186,18 @@ def read_ca(name: str) -> str:
     return read.text if read.text is not None else format_pem(read.bundle.certificates)
 
 
-def read_text(name: str) -> str:
+def read_text_file(name: str) -> str:
     """Return the text of a file, UTF-8 or, as PowerShell writes it, UTF-16."""
     from transom.proxy.trust import decode_utf16
 
-    data = _read(name)
+    data = _read_file(name)
     try:
         return decode_utf16(data) or data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InvalidAnswer(f"{name}: cannot be read: it is not text") from None
 
 
-def _read(name: str) -> bytes:
+def _read_file(name: str) -> bytes:
     if name.startswith("~") and not is_home_known():
         raise InvalidAnswer(f"{name}: {explain_unknown_home()}; write the whole path")
     try:
@@ -223,7 +223,7 @@ def parse_option(option: str, parse: Callable[[str], _T], text: str) -> _T:
         fail(f"{option}: {error}")
 
 
-def ask_rest(answers: Answers) -> None:
+def ask_missing_answers(answers: Answers) -> None:
     """Ask at the terminal for what no option said; an empty answer leaves a field out.
 
     Ctrl-C ends the command with 130 and the end of the input with 2; nothing is written then.
@@ -233,7 +233,7 @@ def ask_rest(answers: Answers) -> None:
         _ask_networks(answers)
         _ask_hosts(answers)
     except typer.Abort as abort:
-        tell("")
+        print_to_stderr("")
         if isinstance(abort.__context__, EOFError):
             fail("the input ended before the last question: nothing was written")
         fail("stopped: nothing was written", ExitCode.INTERRUPTED)
@@ -241,29 +241,29 @@ def ask_rest(answers: Answers) -> None:
 
 def _ask_proxy(answers: Answers) -> None:
     if answers.proxy is None:
-        answers.proxy, user, password = _ask("Proxy URL, such as http://proxy.example.com:3128", parse_proxy)
+        answers.proxy, user, password = _prompt_until_valid("Proxy URL, such as http://proxy.example.com:3128", parse_proxy)
         if user:
             answers.proxy_user, answers.password = answers.proxy_user or user, answers.password or password
-            tell("  its user name and password go into a Secret")
+            print_to_stderr("  its user name and password go into a Secret")
         elif answers.proxy_user is None:
-            answers.proxy_user = _ask("User name at the proxy (empty: none)", parse_user, default="")
+            answers.proxy_user = _prompt_until_valid("User name at the proxy (empty: none)", parse_user, default="")
     if answers.proxy_user and answers.password is None and PASSWORD not in os.environ:
-        answers.password = _ask(f"Password of {answers.proxy_user} (not shown)", str, hidden=True)
+        answers.password = _prompt_until_valid(f"Password of {answers.proxy_user} (not shown)", str, hidden=True)
     if answers.no_proxy is None:
-        answers.no_proxy = _ask("NO_PROXY: what else bypasses the proxy (empty: nothing)", parse_no_proxy, default="")
+        answers.no_proxy = _prompt_until_valid("NO_PROXY: what else bypasses the proxy (empty: nothing)", parse_no_proxy, default="")
     if answers.ca is None:
-        answers.ca = _ask("File with the CAs to trust, PEM or DER (empty: none)", read_ca, default="")
+        answers.ca = _prompt_until_valid("File with the CAs to trust, PEM or DER (empty: none)", read_ca, default="")
 
 
 def _ask_networks(answers: Answers) -> None:
     if "internalAPIHost" not in answers.networks:
         question = "API server host that nodes use (empty: not known)"
-        if host := _ask(question, parse_api_host, default=""):
+        if host := _prompt_until_valid(question, parse_api_host, default=""):
             answers.networks["internalAPIHost"] = host
     for field, name in NETWORKS.items():
         if field not in answers.networks:
             question = f"Networks of {name}s, such as {_EXAMPLES[field]} (empty: not known)"
-            if cidrs := _ask(question, parse_networks, default=""):
+            if cidrs := _prompt_until_valid(question, parse_networks, default=""):
                 answers.networks[field] = cidrs
 
 
@@ -271,20 +271,20 @@ def _ask_hosts(answers: Answers) -> None:
     if answers.hosts is None and answers.offered:
         names = ", ".join(f"{item.name} ({item.address})" for item in answers.offered)
         for line in wrap_line(f"The cluster has the Windows Nodes {names}.", get_columns(sys.stderr)):
-            tell(line)
+            print_to_stderr(line)
         if typer.confirm("Make hosts of them?", default=True, err=True):
             answers.hosts = answers.offered
-            answers.username = _ask("User name on the hosts", parse_login, default=answers.username, shown=True)
+            answers.username = _prompt_until_valid("User name on the hosts", parse_login, default=answers.username, shown=True)
     if answers.hosts is None:
         question = "Windows hosts, such as 10.0.0.11 bob@win-2:2222 (empty: none)"
-        answers.hosts = _ask(question, parse_hosts, default="")
+        answers.hosts = _prompt_until_valid(question, parse_hosts, default="")
         if any(not host.username for host in answers.hosts):
-            answers.username = _ask("User name on the hosts", parse_login, default=answers.username, shown=True)
+            answers.username = _prompt_until_valid("User name on the hosts", parse_login, default=answers.username, shown=True)
     if answers.hosts and answers.key is None:
-        answers.key = _ask("File with the SSH private key for them", read_key, default=_default_key(), shown=True)
+        answers.key = _prompt_until_valid("File with the SSH private key for them", read_key, default=_find_default_key(), shown=True)
 
 
-def _default_key() -> str:
+def _find_default_key() -> str:
     """Return the key that ssh would take (ssh_config(5), IdentityFile), the best first; Windows' OpenSSH takes all of them."""
     for name in ("id_ed25519", "id_ecdsa", "id_rsa"):
         with contextlib.suppress(OSError, RuntimeError):
@@ -293,7 +293,7 @@ def _default_key() -> str:
     return "~/.ssh/id_ed25519"
 
 
-def _ask(
+def _prompt_until_valid(
     question: str, parse: Callable[[str], _T], *, default: str | None = None, hidden: bool = False, shown: bool = False
 ) -> _T:
     """Ask until the answer can be used."""
@@ -303,4 +303,4 @@ def _ask(
             return parse(text if hidden else text.strip())
         except InvalidAnswer as error:
             for line in wrap_line(f"  {error}", get_columns(sys.stderr)):
-                tell(line)
+                print_to_stderr(line)

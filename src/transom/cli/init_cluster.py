@@ -6,7 +6,7 @@ import msgspec
 
 from transom.cli.cluster import ClusterOptions, describe_server, run_with_client
 from transom.cli.init_answers import HostAnswer
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 
 if TYPE_CHECKING:
     from transom.controllers.runtime.cached import HostNode
@@ -38,7 +38,7 @@ async def _read_networks(client: "Client") -> dict[str, Any]:
     networks = resolve_own_networks(objects, None, client.connection.server)
     host = networks.internal_api_host
     if host is not None and _is_loopback(host):
-        tell(f"transom: {host}: other machines cannot reach the API server by this name: name it with --api-host")
+        print_to_stderr(f"transom: {host}: other machines cannot reach the API server by this name: name it with --api-host")
         host = None
     listed = {
         "machineNetwork": list(networks.machine_network),
@@ -51,9 +51,9 @@ async def _read_networks(client: "Client") -> dict[str, Any]:
     if networks.dns_domain not in (None, "cluster.local"):
         known["dnsDomain"] = networks.dns_domain
     summary = ", ".join(f"{field} {' '.join(value) if isinstance(value, list) else value}" for field, value in known.items())
-    tell(f"transom: {describe_server(client.connection)}: {summary or 'says nothing about its networks'}")
+    print_to_stderr(f"transom: {describe_server(client.connection)}: {summary or 'says nothing about its networks'}")
     for item in unread:
-        tell(f"transom: you may not read {item}: what it says is left out")
+        print_to_stderr(f"transom: you may not read {item}: what it says is left out")
     return known
 
 
@@ -75,12 +75,12 @@ async def _list_hosts(client: "Client") -> list[HostAnswer]:
     except StatusError as error:
         if error.code != 403:
             raise
-        tell("transom: you may not read Nodes: name the hosts yourself")
+        print_to_stderr("transom: you may not read Nodes: name the hosts yourself")
         return []
     hosts = []
     for node in nodes:
         if node.is_managed_by_other:
-            tell(f"transom: Node {node.metadata.name} is left out: another operator manages it (transom adopt takes it over)")
+            print_to_stderr(f"transom: Node {node.metadata.name} is left out: another operator manages it (transom adopt takes it over)")
         elif (address := _find_address(node)) is not None:
             hosts.append(HostAnswer(address, name=node.metadata.name))
     return hosts

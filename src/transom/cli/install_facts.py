@@ -8,12 +8,12 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from transom.cli.commands.manifests import get_resource
-from transom.cli.observation import DEPLOYMENTS, Asked, read_answers, read_kubernetes_version
+from transom.cli.commands.manifests import build_api_resource
+from transom.cli.observation import DEPLOYMENTS, ListQuery, run_queries, read_kubernetes_version
 from transom.common.mappings import get_at
 from transom.diagnosis.fields import get_items
-from transom.diagnosis.installation import PEERS, Cluster, ImageAnswer, Right, Rights
-from transom.diagnosis.snapshot import Observed
+from transom.diagnosis.installation import PEERS, ClusterFacts, ImageAnswer, Right, Rights
+from transom.diagnosis.snapshot import ClusterSnapshot
 from transom.http.downloads import Route
 from transom.kube.client import Client
 from transom.kube.errors import StatusError
@@ -44,19 +44,19 @@ _MEDIA_TYPES: Final = (
 )
 
 
-async def read_cluster(client: Client, namespace: str) -> Cluster:
+async def read_cluster_facts(client: Client, namespace: str) -> ClusterFacts:
     """Return what is known of the cluster. Raises ApiError where the server does not answer."""
     version = await read_kubernetes_version(client)
     groups = frozenset(str(item.get("name")) for item in get_items(await client.get_json("/apis"), "groups"))
     queries = [
-        *(Asked(DEPLOYMENTS, fields=f"metadata.name={name}") for name in (NAME, *PEERS)),
-        Asked(NODES, labels="kubernetes.io/os=windows"),
-        *(Asked(_DEFINITIONS, fields=f"metadata.name={kind.plural}.{GROUP}") for kind in KINDS),
-        Asked(_BINDINGS, fields=f"metadata.name={NAME}"),
+        *(ListQuery(DEPLOYMENTS, fields=f"metadata.name={name}") for name in (NAME, *PEERS)),
+        ListQuery(NODES, labels="kubernetes.io/os=windows"),
+        *(ListQuery(_DEFINITIONS, fields=f"metadata.name={kind.plural}.{GROUP}") for kind in KINDS),
+        ListQuery(_BINDINGS, fields=f"metadata.name={NAME}"),
     ]
-    cluster_answers = await read_answers(client, queries, needed=False)
+    cluster_answers = await run_queries(client, queries, required=False)
     kinds = {item.what: item.resource.kind for item in queries}
-    return Cluster(
+    return ClusterFacts(
         namespace,
         version,
         groups,
@@ -75,7 +75,7 @@ async def read_own_rights(client: Client, namespace: str, groups: frozenset[str]
     wanted = [
         Right(verb, kind.group, kind.plural, str(item["metadata"].get("namespace") or ""))
         for item in made
-        for kind in (get_resource(item),)
+        for kind in (build_api_resource(item),)
         for verb in ("get", "create", "patch")
     ]
     rights = await _review_rights(client, wanted, "selfsubjectaccessreviews", {})
@@ -87,7 +87,7 @@ async def read_own_rights(client: Client, namespace: str, groups: frozenset[str]
 async def _explain_refused_roles(client: Client, roles: Sequence[Mapping[str, Any]]) -> str | None:
     """Return why the server would refuse the roles: their creator must hold their rights (Kubernetes, "Using RBAC")."""
     for role in roles:
-        path = get_resource(role).build_path(None, role["metadata"]["name"])
+        path = build_api_resource(role).build_path(None, role["metadata"]["name"])
         query = {"fieldManager": NAME, "force": "true", "dryRun": "All"}
         try:
             await client.request("PATCH", path, query, role, content_type="application/apply-patch+yaml")
@@ -113,27 +113,27 @@ async def _has_group(client: Client, name: str) -> bool:
     return any(item.get("name") == name for item in groups)
 
 
-async def read_missing_rights(client: Client, seen: Observed) -> tuple[tuple[dict[str, Any], ...], str]:
+async def read_missing_rights(client: Client, snapshot: ClusterSnapshot) -> tuple[tuple[dict[str, Any], ...], str]:
     """Return a SubjectAccessReview for each right that the options in use require and Transom's accounts lack, and why not.
 
     Nothing is asked where no Deployment says which options are in use. Raises ApiError.
     """
     reviews: list[dict[str, Any]] = []
     deployments = {
-        str(get_at(own_object, "metadata", "name")): own_object for own_object in seen.iter_own_objects("Deployment")
+        str(get_at(own_object, "metadata", "name")): own_object for own_object in snapshot.iter_own_objects("Deployment")
     }
     for name in (NAME, admission.NAME):
         if name not in deployments:
             continue
         if name == NAME:
-            rights = await read_account_rights(client, seen.namespace, deployments[name])
+            rights = await read_account_rights(client, snapshot.namespace, deployments[name])
         else:
-            user = _format_account(seen.namespace, deployments[name], name)
-            wanted = list(_iter_rights(admission.WEBHOOK, seen.namespace))
-            rights = await _review_rights(client, wanted, "subjectaccessreviews", _build_subject(seen.namespace, user))
+            user = _format_account(snapshot.namespace, deployments[name], name)
+            wanted = list(_iter_rights(admission.WEBHOOK, snapshot.namespace))
+            rights = await _review_rights(client, wanted, "subjectaccessreviews", _build_subject(snapshot.namespace, user))
         if rights.why:
             return (), rights.why
-        user = _format_account(seen.namespace, deployments[name], name)
+        user = _format_account(snapshot.namespace, deployments[name], name)
         reviews += [
             {
                 "kind": "SubjectAccessReview",

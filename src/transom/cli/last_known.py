@@ -16,14 +16,14 @@ import msgspec
 from transom import __version__
 from transom.apply.report import HostReport, Result
 from transom.apply.target import Target, list_targets
-from transom.cli.findings import Source, examine, print_findings
+from transom.cli.findings import Source, examine_objects, print_findings
 from transom.cli.output import ExitCode, fail
-from transom.cli.state import PassedFiles, create_directory, get_place
+from transom.cli.state import HealthySettingsStore, create_directory, format_host_address
 from transom.common.counting import format_count
 from transom.common.regular_files import read_regular_file
 from transom.common.timestamps import format_timestamp
-from transom.diagnosis.overview import DIFFERS, ObjectStatus, Overview, get_urgency_key, iter_expiring
-from transom.diagnosis.story import EventRow, HostSettings, HostStory
+from transom.diagnosis.overview import DIFFERS, ObjectStatus, Overview, get_urgency_key, iter_expiring_bundles
+from transom.diagnosis.story import EventRow, HostSettings, HostDetails
 from transom.proxy.finding import Finding
 from transom.proxy.labels import InvalidSelector, parse_selector
 from transom.proxy.layers import BASE
@@ -35,7 +35,7 @@ from transom.rollout.fingerprint import compute_settings_key
 Command = Literal["apply", "diff", "rollback"]
 
 
-class Noted(msgspec.Struct, frozen=True):
+class HostRecord(msgspec.Struct, frozen=True):
     """How a command on a host came out."""
 
     at: datetime
@@ -46,33 +46,33 @@ class Noted(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class LastKnown:
+class HostRecords:
     """What is kept of hosts, below the state directory."""
 
     def __init__(self, state: Path) -> None:
         self._directory = state / "last"
 
-    def read(self, target: Target) -> Noted | None:
+    def read(self, target: Target) -> HostRecord | None:
         """Return the record of a host; None if this machine never worked on it."""
         try:
-            return msgspec.json.decode(read_regular_file(self._get_file(target)), type=Noted)
+            return msgspec.json.decode(read_regular_file(self._get_file(target)), type=HostRecord)
         except (OSError, msgspec.MsgspecError, UnicodeError):
             return None
 
     def note(self, target: Target, report: HostReport, command: Command) -> None:
         """Keep how a command on a host came out. Raises OSError."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        noted = Noted(datetime.now(UTC), command, report.result, len(report.changes), report.error, report.reason)
+        noted = HostRecord(datetime.now(UTC), command, report.result, len(report.changes), report.error, report.reason)
         file = self._get_file(target)
         part = file.with_suffix(f".{os.getpid()}")
         part.write_bytes(msgspec.json.encode(noted))
         part.replace(file)
 
     def _get_file(self, target: Target) -> Path:
-        return self._directory / hashlib.sha256(get_place(target)).hexdigest()[:16]
+        return self._directory / hashlib.sha256(format_host_address(target)).hexdigest()[:16]
 
 
-def read_last_known(source: Source, labels: str = "") -> Overview:
+def read_recorded_overview(source: Source, labels: str = "") -> Overview:
     """Read a row for each EgressProxy and each host of the manifests; errors in these do not stop it.
 
     Files that cannot be read are named on stderr, and end the command with 2 if no other input exists.
@@ -81,8 +81,8 @@ def read_last_known(source: Source, labels: str = "") -> Overview:
         wanted = parse_selector(labels)
     except InvalidSelector as error:
         fail(f"--selector: {error}")
-    objects, examined = examine(source)
-    kept, passed = LastKnown(create_directory()), PassedFiles(create_directory())
+    objects, examined = examine_objects(source)
+    kept, passed = HostRecords(create_directory()), HealthySettingsStore(create_directory())
     targets = [
         target
         for target in list_targets(objects, examined.settings, ssh_config=True)
@@ -95,7 +95,7 @@ def read_last_known(source: Source, labels: str = "") -> Overview:
         for egress_proxy in objects.egress_proxies
     ]
     ends = {f"EgressProxy/{proxy.name}": proxy.earliest_expiry for proxy in proxies}
-    certificates = tuple(iter_expiring(ends, datetime.now(UTC)))
+    certificates = tuple(iter_expiring_bundles(ends, datetime.now(UTC)))
     rows = tuple(sorted((*proxies, *hosts), key=get_urgency_key))
     unread = [error for error in examined.errors if not error.object]
     print_findings(unread, sys.stderr)
@@ -104,7 +104,7 @@ def read_last_known(source: Source, labels: str = "") -> Overview:
     return Overview(" ".join(source.filename or ()), rows, certificates=certificates, version=__version__)
 
 
-def build_host_row(target: Target, source: Source, noted: Noted | None, current: bool | None) -> ObjectStatus:
+def build_host_row(target: Target, source: Source, noted: HostRecord | None, current: bool | None) -> ObjectStatus:
     """Build the row of a host. `current`: whether it was last healthy with the present settings, where known."""
     instance, files = target.instance, " ".join(f"-f {path}" for path in source.filename or ())
     apply = f"transom apply {files} --limit {instance.name}"
@@ -161,7 +161,7 @@ def _format_next_step(reason: str, address: str, apply: str) -> str:
     return f"{step[0].lower()}{step[1:]}; then {apply}"
 
 
-def _has_current_settings(target: Target, passed: PassedFiles) -> bool | None:
+def _has_current_settings(target: Target, passed: HealthySettingsStore) -> bool | None:
     known = passed.read(target)
     return compute_settings_key(known[0]) == compute_settings_key(target.egress) if known else None
 
@@ -176,10 +176,10 @@ def _build_settings_row(name: str, findings: tuple[Finding, ...], own: Egress | 
     return ObjectStatus("EgressProxy", None, name, "True", "Valid", "", earliest_expiry=expiry)
 
 
-def read_story(target: Target, source: Source, kept: LastKnown) -> HostStory:
+def read_recorded_details(target: Target, source: Source, records: HostRecords) -> HostDetails:
     """Return the details of one host of the manifests."""
-    noted, egress = kept.read(target), target.egress
-    host = build_host_row(target, source, noted, _has_current_settings(target, PassedFiles(create_directory())))
+    noted, egress = records.read(target), target.egress
+    host = build_host_row(target, source, noted, _has_current_settings(target, HealthySettingsStore(create_directory())))
     http, https = (parse(item.reveal()).redacted if item else "" for item in (egress.http_proxy, egress.https_proxy))
     settings = HostSettings(
         f"EgressProxy/{BASE}" if target.instance.cluster is None else f"Cluster/{'/'.join(target.instance.cluster)}",
@@ -193,10 +193,10 @@ def read_story(target: Target, source: Source, kept: LastKnown) -> HostStory:
     )
     events = () if noted is None else (EventRow(format_timestamp(noted.at), "", noted.command, _format_outcome(noted)),)
     waits = (f"you: {host.next}",) if host.next else ()
-    return HostStory(host, target.instance.spec.lifecycle, settings=settings, waits=waits, events=events)
+    return HostDetails(host, target.instance.spec.lifecycle, settings=settings, waits=waits, events=events)
 
 
-def _format_outcome(noted: Noted) -> str:
+def _format_outcome(noted: HostRecord) -> str:
     result = "would change" if noted.command == "diff" and noted.result == "changed" else noted.result
     outcome = f"{result}, {format_count(noted.changes, 'change')}" if noted.changes else result
     return f"{outcome}: {noted.error}" if noted.error else outcome

@@ -33,11 +33,11 @@ def find_manager(source: Source, *, adopts: bool = False) -> Manager:
     return Manager(run_with_client(source, read), adopts=adopts)
 
 
-def pause(targets: Sequence[Target], source: Source) -> None:
+def pause_instances(targets: Sequence[Target], source: Source) -> None:
     """Pause the operator's instances of these hosts: it connects to none of them any more."""
 
     async def set_paused(client: "Client") -> None:
-        from transom.cli.messages import tell
+        from transom.cli.messages import print_to_stderr
         from transom.kube.resources import WINDOWS_INSTANCES
 
         places = {(target.instance.spec.address.casefold(), target.instance.spec.port) for target in targets}
@@ -45,12 +45,12 @@ def pause(targets: Sequence[Target], source: Source) -> None:
             spec = item.value.get("spec") or {}
             if (str(spec.get("address", "")).casefold(), spec.get("port", 22)) in places and not spec.get("paused"):
                 await client.patch(WINDOWS_INSTANCES, {"spec": {"paused": True}}, item.metadata.name, source.own)
-                tell(f"transom: WindowsInstance {item.metadata.name} is paused: its operator leaves the host alone")
+                print_to_stderr(f"transom: WindowsInstance {item.metadata.name} is paused: its operator leaves the host alone")
 
     run_with_client(source, set_paused)
 
 
-def find_skipped(targets: Sequence[Target], source: Source) -> dict[str, HostReport]:
+def find_foreign_hosts(targets: Sequence[Target], source: Source) -> dict[str, HostReport]:
     """Return the reports of the hosts whose Node another operator manages, by the object of their instance.
 
     The source of a directory has no Nodes, so it skips no host.

@@ -5,6 +5,6 @@ import sys
 from transom.common.escaping import escape
 
 
-def tell(line: str) -> None:
+def print_to_stderr(line: str) -> None:
     """Write one line for people to stderr."""
     sys.stderr.write(escape(line, keep="\t") + "\n")

@@ -30,7 +30,7 @@ def _create_table(*headings: str) -> Table:
     return table
 
 
-def print_families(decisions: Iterable[Decision], rows: Iterable[ClientProfile]) -> None:
+def print_decisions_by_family(decisions: Iterable[Decision], rows: Iterable[ClientProfile]) -> None:
     """One table a URL: the families of clients below each other, who bypasses and who does not side by side."""
     out = _create_console()
     family_of = {row.name: row.family for row in rows}

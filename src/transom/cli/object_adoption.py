@@ -9,7 +9,7 @@ from transom.cli.options import parse_duration_option
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
 from transom.controllers.runtime.cached import ADOPT
 from transom.diagnosis.field_owners import CLI_MANAGER
-from transom.diagnosis.host_requests import Verb
+from transom.diagnosis.host_requests import HostAction
 from transom.kube.client import Client
 from transom.kube.errors import ApiError
 from transom.kube.objects import Metadata
@@ -23,7 +23,7 @@ _KINDS: Final = {
 }
 
 
-def adopt_named(selection: HostSelection, timeout: str, output: Format, *, yes: bool) -> None:
+def adopt_selected_objects(selection: HostSelection, timeout: str, output: Format, *, yes: bool) -> None:
     """Take over what is named, or with `yes` false show what would be; ends the command."""
     seconds = parse_duration_option("--timeout", timeout)
     if selection.is_empty:
@@ -40,7 +40,7 @@ def adopt_named(selection: HostSelection, timeout: str, output: Format, *, yes: 
     if yes:
         adopt_hosts(selection, seconds, output)
     else:
-        print_plans(Verb.ADOPT, selection, output)
+        print_plans(HostAction.ADOPT, selection, output)
 
 
 def _adopt_objects(selection: HostSelection, objects: list[str], output: Format, *, yes: bool) -> None:

@@ -11,16 +11,16 @@ import msgspec
 from transom.capi.bootstrap.injection import LABEL
 from transom.cli import thin
 from transom.diagnosis.newcomers import iter_references
-from transom.diagnosis.overview import NOT_OBSERVED, build_host_row, build_proxy_row, find_leader, needs_second_look
-from transom.diagnosis.reading import seal_objects, with_settings
-from transom.diagnosis.snapshot import OWN_KINDS, Observed, Unread, Value
+from transom.diagnosis.overview import NOT_OBSERVED, build_host_row, build_proxy_row, find_leader, needs_lease_recheck
+from transom.diagnosis.reading import wrap_secret_values, with_settings
+from transom.diagnosis.snapshot import OWN_KINDS, ClusterSnapshot, ReadFailure, Value
 from transom.kube.client import Client
 from transom.kube.errors import NotFound, StatusError
 from transom.kube.objects import Metadata, UnstructuredObject
 from transom.kube.resources import EGRESS_PROXIES, OPENSHIFT_PROXIES, REGISTRATIONS, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.kube.versions import PREFERRED, resolve_version
 from transom.pods.registration import NAME as REGISTRATION
-from transom.sources.api_server import DefinitionsMissing, load
+from transom.sources.api_server import DefinitionsMissing, load_objects
 from transom.sources.objects import ObjectReader, Objects
 
 FORBIDDEN: Final = 403
@@ -35,7 +35,7 @@ RENEWED: Final = 5.0
 CLUSTERS: Final = Resource("cluster.x-k8s.io", PREFERRED, "Cluster", "clusters", True, UnstructuredObject)
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ListQuery(msgspec.Struct, frozen=True):
     """A requested list: of a namespace, or (None) of all."""
 
     resource: Resource[Any]
@@ -51,34 +51,34 @@ class Asked(msgspec.Struct, frozen=True):
         return f"{self.resource.plural} in {self.namespace}" if self.namespace else self.resource.plural
 
 
-def list_status_queries(own: str, hosts_in: str | None, labels: str) -> tuple[Asked, ...]:
+def list_status_queries(namespace: str, hosts_namespace: str | None, labels: str) -> tuple[ListQuery, ...]:
     """Return the queries of `transom status`; `hosts_in` is the namespace of the hosts, None for all."""
     return (
-        Asked(EGRESS_PROXIES),
-        Asked(WINDOWS_INSTANCES, hosts_in, labels),
-        Asked(LEASES, own, fields="metadata.name=transom"),
-        Asked(DEPLOYMENTS, own),
-        Asked(REGISTRATIONS, fields=f"metadata.name={REGISTRATION}"),
-        Asked(CLUSTERS),
-        Asked(thin.NAMESPACES, fields=f"metadata.name={own}", quiet=True),
+        ListQuery(EGRESS_PROXIES),
+        ListQuery(WINDOWS_INSTANCES, hosts_namespace, labels),
+        ListQuery(LEASES, namespace, fields="metadata.name=transom"),
+        ListQuery(DEPLOYMENTS, namespace),
+        ListQuery(REGISTRATIONS, fields=f"metadata.name={REGISTRATION}"),
+        ListQuery(CLUSTERS),
+        ListQuery(thin.NAMESPACES, fields=f"metadata.name={namespace}", quiet=True),
     )
 
 
-class Answers(msgspec.Struct, frozen=True):
+class QueryResults(msgspec.Struct, frozen=True):
     """Objects by kind, and what was not to be had. A kind that is neither was not read."""
 
     objects: dict[str, tuple[Value, ...]]
-    unread: tuple[Unread, ...]
+    unread: tuple[ReadFailure, ...]
     undefined: tuple[str, ...]
 
 
-async def read_answers(client: Client, queries: Sequence[Asked], *, needed: bool = True) -> Answers:
+async def run_queries(client: Client, queries: Sequence[ListQuery], *, required: bool = True) -> QueryResults:
     """All of the lists. What this person may not read is in `unread`.
 
     Raises ApiError where the server does not answer, and where some of it is `needed` and nothing at all may be read.
     """
     objects: dict[str, list[Value]] = {}
-    unread: list[Unread] = []
+    unread: list[ReadFailure] = []
     refused: list[StatusError] = []
     undefined: list[str] = []
     for item, entry in zip(queries, await asyncio.gather(*(_list_values(client, each) for each in queries)), strict=True):
@@ -86,74 +86,74 @@ async def read_answers(client: Client, queries: Sequence[Asked], *, needed: bool
         if isinstance(entry, StatusError):
             refused.append(entry)
             if not item.quiet:
-                unread.append(Unread(item.what, str(entry)))
+                unread.append(ReadFailure(item.what, str(entry)))
         elif entry is None and kind in OWN_KINDS:
             undefined.append(kind)
         else:
             objects.setdefault(kind, []).extend(entry or ())
-    if needed and len(refused) == len(queries):
+    if required and len(refused) == len(queries):
         raise refused[0]
-    return Answers({kind: tuple(_iter_distinct(obj)) for kind, obj in objects.items()}, tuple(unread), tuple(undefined))
+    return QueryResults({kind: tuple(_iter_distinct_objects(obj)) for kind, obj in objects.items()}, tuple(unread), tuple(undefined))
 
 
 INSTALLATIONS: Final = Resource("operator.tigera.io", "v1", "Installation", "installations", False, UnstructuredObject)
 """Calico's settings for its operator."""
 
 
-def list_doctor_queries(own: str) -> tuple[Asked, ...]:
+def list_doctor_queries(namespace: str) -> tuple[ListQuery, ...]:
     """Return the queries of `transom doctor`. It reads Secrets only in Transom's namespace."""
     return (
-        Asked(EGRESS_PROXIES),
-        Asked(WINDOWS_INSTANCES),
-        Asked(OPENSHIFT_PROXIES),
-        Asked(CLUSTERS),
-        Asked(SECRETS, own),
-        Asked(thin.CONFIG_MAPS),
-        Asked(thin.NAMESPACES),
-        Asked(thin.NODES),
-        Asked(thin.PODS),
-        Asked(thin.DAEMON_SETS),
-        Asked(thin.SERVICES),
-        Asked(INSTALLATIONS),
-        Asked(DEPLOYMENTS, own),
-        Asked(LEASES, own, fields="metadata.name=transom"),
-        Asked(REGISTRATIONS, fields=f"metadata.name={REGISTRATION}"),
-        *(Asked(BINDINGS, fields=f"metadata.name={name}") for name in ("transom", "transom-webhook")),
+        ListQuery(EGRESS_PROXIES),
+        ListQuery(WINDOWS_INSTANCES),
+        ListQuery(OPENSHIFT_PROXIES),
+        ListQuery(CLUSTERS),
+        ListQuery(SECRETS, namespace),
+        ListQuery(thin.CONFIG_MAPS),
+        ListQuery(thin.NAMESPACES),
+        ListQuery(thin.NODES),
+        ListQuery(thin.PODS),
+        ListQuery(thin.DAEMON_SETS),
+        ListQuery(thin.SERVICES),
+        ListQuery(INSTALLATIONS),
+        ListQuery(DEPLOYMENTS, namespace),
+        ListQuery(LEASES, namespace, fields="metadata.name=transom"),
+        ListQuery(REGISTRATIONS, fields=f"metadata.name={REGISTRATION}"),
+        *(ListQuery(BINDINGS, fields=f"metadata.name={name}") for name in ("transom", "transom-webhook")),
     )
 
 
-async def look_again(client: Client, seen: Observed) -> Observed:
+async def refresh_stale_objects(client: Client, snapshot: ClusterSnapshot) -> ClusterSnapshot:
     """Return it with a second look at what one look does not show: whether the lease is renewed, and edits are observed.
 
     Raises ApiError.
     """
     unobserved = {
-        kind: [obj for obj in seen.list_objects(kind) if row(obj).reason == NOT_OBSERVED]
+        kind: [obj for obj in snapshot.list_objects(kind) if row(obj).reason == NOT_OBSERVED]
         for kind, row in (("EgressProxy", build_proxy_row), ("WindowsInstance", build_host_row))
     }
-    if not needs_second_look(seen) and not any(unobserved.values()):
-        return seen
+    if not needs_lease_recheck(snapshot) and not any(unobserved.values()):
+        return snapshot
     await asyncio.sleep(RENEWED)
-    queries = (Asked(LEASES, seen.namespace, fields="metadata.name=transom"), Asked(EGRESS_PROXIES), Asked(WINDOWS_INSTANCES))
-    answers = await read_answers(client, queries, needed=False)
+    queries = (ListQuery(LEASES, snapshot.namespace, fields="metadata.name=transom"), ListQuery(EGRESS_PROXIES), ListQuery(WINDOWS_INSTANCES))
+    answers = await run_queries(client, queries, required=False)
     kinds = {kind: objects for kind, objects in answers.objects.items() if kind == "Lease" or unobserved.get(kind)}
-    later = msgspec.structs.replace(seen, objects={**seen.objects, **kinds})
-    return msgspec.structs.replace(later, lease_renewing=_is_renewed(seen, later))
+    later = msgspec.structs.replace(snapshot, objects={**snapshot.objects, **kinds})
+    return msgspec.structs.replace(later, lease_renewing=_is_renewed(snapshot, later))
 
 
-def _is_renewed(seen: Observed, later: Observed) -> bool | None:
-    first, second = find_leader(seen), find_leader(later)
+def _is_renewed(snapshot: ClusterSnapshot, later: ClusterSnapshot) -> bool | None:
+    first, second = find_leader(snapshot), find_leader(later)
     if first is None or second is None:
         return None
     return (first.holder, first.renewed) != (second.holder, second.renewed)
 
 
-def build_observed(cluster_answers: Answers, source: str, namespace: str, now: datetime) -> Observed:
+def build_observed(cluster_answers: QueryResults, source: str, namespace: str, now: datetime) -> ClusterSnapshot:
     """Return the answers as the observed state of a cluster."""
-    return Observed(source, namespace, now, cluster_answers.objects, cluster_answers.unread, cluster_answers.undefined)
+    return ClusterSnapshot(source, namespace, now, cluster_answers.objects, cluster_answers.unread, cluster_answers.undefined)
 
 
-async def _list_values(client: Client, query: Asked) -> list[Value] | StatusError | None:
+async def _list_values(client: Client, query: ListQuery) -> list[Value] | StatusError | None:
     """None where the server does not know the kind; an error that this person may not read it."""
     try:
         resource = await resolve_version(client.get_json, query.resource)
@@ -169,7 +169,7 @@ async def _list_values(client: Client, query: Asked) -> list[Value] | StatusErro
     return [{**head, **item.value} for item in listing.items]
 
 
-def _iter_distinct(values: Iterable[Value]) -> Iterable[Value]:
+def _iter_distinct_objects(values: Iterable[Value]) -> Iterable[Value]:
     """Two lists may hold the same object."""
     by_key: dict[tuple[Any, Any], Value] = {}
     for item in values:
@@ -178,24 +178,24 @@ def _iter_distinct(values: Iterable[Value]) -> Iterable[Value]:
     return by_key.values()
 
 
-async def observe_for_doctor(client: Client, source: str, namespace: str, now: datetime) -> tuple[Observed, Objects | None]:
+async def observe_for_doctor(client: Client, source: str, namespace: str, now: datetime) -> tuple[ClusterSnapshot, Objects | None]:
     """All that `transom doctor` looks at, and the settings where they may be read.
 
     Raises ApiError where the server does not answer, or nothing may be read.
     """
     version = await read_kubernetes_version(client)
-    cluster_answers = await read_answers(client, list_doctor_queries(namespace))
-    seen = await look_again(client, await with_rights(client, build_observed(cluster_answers, source, namespace, now)))
-    seen = msgspec.structs.replace(seen, objects=seal_objects(seen.objects), kubernetes=version)
-    seen = msgspec.structs.replace(seen, elsewhere=tuple(await _find_elsewhere(client, seen)))
+    cluster_answers = await run_queries(client, list_doctor_queries(namespace))
+    seen = await refresh_stale_objects(client, await with_missing_rights(client, build_observed(cluster_answers, source, namespace, now)))
+    seen = msgspec.structs.replace(seen, objects=wrap_secret_values(seen.objects), kubernetes=version)
+    seen = msgspec.structs.replace(seen, elsewhere=tuple(await _find_in_other_namespaces(client, seen)))
     try:
-        objects = await load(client, namespace)
+        objects = await load_objects(client, namespace)
     except DefinitionsMissing as error:
         objects = error.objects
     except StatusError as error:
         if error.code != FORBIDDEN:
             raise
-        return msgspec.structs.replace(seen, unread=(*seen.unread, Unread("the settings", str(error)))), None
+        return msgspec.structs.replace(seen, unread=(*seen.unread, ReadFailure("the settings", str(error)))), None
     values, unread = await list_labelled_machine_objects(client)
     reader = ObjectReader(namespace)
     for value in values:
@@ -209,13 +209,13 @@ async def observe_for_doctor(client: Client, source: str, namespace: str, now: d
     return with_settings(seen, objects, client.connection.server), objects
 
 
-async def list_labelled_machine_objects(client: Client) -> tuple[list[Value], list[Unread]]:
+async def list_labelled_machine_objects(client: Client) -> tuple[list[Value], list[ReadFailure]]:
     """Return the objects of Cluster API's bootstrap and control plane providers that ask for entries, whatever their kind.
 
     And what this person may not list. Raises ApiError where the server does not answer.
     """
-    queries: list[Asked] = []
-    unread: list[Unread] = []
+    queries: list[ListQuery] = []
+    unread: list[ReadFailure] = []
     for group in _PROVIDER_GROUPS:
         try:
             version = (await client.get_json(f"/apis/{group}"))["preferredVersion"]["version"]
@@ -225,24 +225,24 @@ async def list_labelled_machine_objects(client: Client) -> tuple[list[Value], li
         except StatusError as error:
             if error.code != FORBIDDEN:
                 raise
-            unread.append(Unread(group, str(error)))
+            unread.append(ReadFailure(group, str(error)))
             continue
         for item in resources:
             if "/" not in item["name"] and "list" in item["verbs"]:
                 resource = Resource(group, version, item["kind"], item["name"], True, UnstructuredObject)
-                queries.append(Asked(resource, labels=f"{LABEL}=true"))
-    answers = await read_answers(client, queries, needed=False)
+                queries.append(ListQuery(resource, labels=f"{LABEL}=true"))
+    answers = await run_queries(client, queries, required=False)
     return [value for values in answers.objects.values() for value in values], [*unread, *answers.unread]
 
 
-async def with_rights(client: Client, seen: Observed) -> Observed:
+async def with_missing_rights(client: Client, snapshot: ClusterSnapshot) -> ClusterSnapshot:
     """Return it with what Transom's ServiceAccounts may not do, as the API server answers. Raises ApiError."""
     from transom.cli.install_facts import read_missing_rights
 
-    reviews, why = await read_missing_rights(client, seen)
+    reviews, why = await read_missing_rights(client, snapshot)
     if why:
-        return msgspec.structs.replace(seen, unread=(*seen.unread, Unread("SubjectAccessReview", why)))
-    return msgspec.structs.replace(seen, objects={**seen.objects, "SubjectAccessReview": reviews})
+        return msgspec.structs.replace(snapshot, unread=(*snapshot.unread, ReadFailure("SubjectAccessReview", why)))
+    return msgspec.structs.replace(snapshot, objects={**snapshot.objects, "SubjectAccessReview": reviews})
 
 
 async def read_kubernetes_version(client: Client) -> str:
@@ -255,13 +255,13 @@ async def read_kubernetes_version(client: Client) -> str:
         return ""
 
 
-async def _find_elsewhere(client: Client, seen: Observed) -> list[tuple[str, str, str]]:
+async def _find_in_other_namespaces(client: Client, snapshot: ClusterSnapshot) -> list[tuple[str, str, str]]:
     """Return objects in other namespaces that have a name from the settings, as far as the user may list them."""
     missing = [
         (kind, name)
-        for kind, name, _ in iter_references(seen)
-        if seen.was_read(kind)
-        and not any((own_object.get("metadata") or {}).get("name") == name for own_object in seen.iter_own_objects(kind))
+        for kind, name, _ in iter_references(snapshot)
+        if snapshot.was_read(kind)
+        and not any((own_object.get("metadata") or {}).get("name") == name for own_object in snapshot.iter_own_objects(kind))
     ]
     matches: list[tuple[str, str, str]] = []
     for kind, name in missing:

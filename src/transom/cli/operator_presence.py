@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from transom.cli.observation import LEASES, RENEWED, Asked, build_observed, read_answers
-from transom.diagnosis.overview import find_leader, needs_second_look
-from transom.diagnosis.snapshot import Observed
+from transom.cli.observation import LEASES, RENEWED, ListQuery, build_observed, run_queries
+from transom.diagnosis.overview import find_leader, needs_lease_recheck
+from transom.diagnosis.snapshot import ClusterSnapshot
 from transom.kube.client import Client
 from transom.kube.errors import ApiError
 
@@ -45,7 +45,7 @@ async def find_operator(
         first = find_leader(seen)
         if first is None:
             return OperatorPresence(namespace, why="; ".join(item.why for item in seen.unread))
-        if needs_second_look(seen):
+        if needs_lease_recheck(seen):
             # the clocks of two machines may differ: a lease that is renewed meanwhile is held
             await asyncio.sleep(_RENEWED)
             second = find_leader(await _observe(client, namespace, now))
@@ -57,7 +57,7 @@ async def find_operator(
     return OperatorPresence(namespace, first.holder, first.renewed, first.working)
 
 
-async def _observe(client: Client, namespace: str, now: Callable[[], datetime]) -> Observed:
+async def _observe(client: Client, namespace: str, now: Callable[[], datetime]) -> ClusterSnapshot:
     """Read the lease. Raises ApiError."""
-    queries = (Asked(LEASES, namespace, fields="metadata.name=transom"),)
-    return build_observed(await read_answers(client, queries, needed=False), "", namespace, now())
+    queries = (ListQuery(LEASES, namespace, fields="metadata.name=transom"),)
+    return build_observed(await run_queries(client, queries, required=False), "", namespace, now())

@@ -19,8 +19,8 @@ from typing import Any, Final, NoReturn, TextIO, TypeVar
 
 import msgspec
 
-from transom.cli.messages import tell
-from transom.cli.stopping import note_reported, protect_output, signal_name
+from transom.cli.messages import print_to_stderr
+from transom.cli.stopping import mark_stop_reported, protect_output, get_signal_name
 from transom.common.escaping import escape, escape_with
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -46,7 +46,7 @@ class ExitCode(enum.IntEnum):
     """By Ctrl-C. `transom.cli.stopping` makes 143 of it where the signal was SIGTERM, and 129 where it was SIGHUP."""
 
 
-class _Unread(io.FileIO):
+class _LossyStream(io.FileIO):
     """A stream that may be a full disk, or a pipe whose reader is gone: what cannot be written there is lost."""
 
     def write(self, data: Any, /) -> int:
@@ -71,7 +71,7 @@ def open_streams() -> None:
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
     elif isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:
-        raw = io.BufferedWriter(_Unread(sys.stderr.fileno(), "w", closefd=False))
+        raw = io.BufferedWriter(_LossyStream(sys.stderr.fileno(), "w", closefd=False))
         sys.stderr = io.TextIOWrapper(raw, sys.stderr.encoding, sys.stderr.errors, line_buffering=True)
 
 
@@ -116,18 +116,18 @@ def get_columns(out: TextIO) -> int | None:
 
 def fail(message: str, code: ExitCode = ExitCode.INVALID) -> NoReturn:
     """Write `transom: message` to stderr and end with `code`."""
-    tell(f"transom: {message}")
+    print_to_stderr(f"transom: {message}")
     raise SystemExit(code)
 
 
 @contextmanager
-def report_stop(when: str) -> Iterator[None]:
+def exit_when_stopped(when: str) -> Iterator[None]:
     """End the program with a sentence where a signal stops the block: `stopped by Ctrl-C`, and `when`."""
     try:
         yield
     except KeyboardInterrupt:
-        note_reported()
-        fail(f"stopped by {signal_name()} {when}", ExitCode.INTERRUPTED)
+        mark_stop_reported()
+        fail(f"stopped by {get_signal_name()} {when}", ExitCode.INTERRUPTED)
 
 
 def sanitize(data: Any) -> Any:
@@ -166,7 +166,7 @@ def to_yaml_stream(items: Iterable[Mapping[str, Any]]) -> str:
 
 
 @contextmanager
-def add_file_name(path: Path) -> Iterator[None]:
+def add_path_to_errors(path: Path) -> Iterator[None]:
     """Add `path` to an OSError of the block that names no file, such as that of a full disk."""
     try:
         yield

@@ -15,7 +15,7 @@ from typing import Annotated, Final
 
 import typer
 
-from transom.cli.output import ExitCode, add_file_name, fail
+from transom.cli.output import ExitCode, add_path_to_errors, fail
 from transom.common.counting import format_first
 from transom.common.regular_files import read_regular_file
 
@@ -38,7 +38,7 @@ def write_files(option: str, directory: Path, files: Mapping[str, bytes], *, for
             refuse_conflicts(option, [directory / name for name in find_conflicts(directory, files, written)])
         for name, content in files.items():
             replace_file(directory / name, content, private=private)
-            written[name] = _describe_private(directory / name) if private else _describe(content)
+            written[name] = _format_file_stamp(directory / name) if private else _hash_content(content)
         replace_file(directory / RECORD, (json.dumps(written, indent=1, sort_keys=True) + "\n").encode(), private=private)
     except OSError as error:
         where = f"{option} " if option else ""
@@ -68,7 +68,7 @@ def replace_file(path: Path, content: bytes, *, private: bool) -> None:
     """Write a file at once: a reader sees the old content or the new one. A private file is so from its first byte on."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with add_file_name(path):
+    with add_path_to_errors(path):
         try:
             mode = 0o600 if private else 0o666
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
@@ -88,7 +88,7 @@ def _is_replaceable(path: Path, content: bytes, written: str | None) -> bool:
     except OSError:
         # a directory, or a file of another user
         return False
-    return existing == content or (written is not None and written in (_describe(existing), _describe_private(path)))
+    return existing == content or (written is not None and written in (_hash_content(existing), _format_file_stamp(path)))
 
 
 def _read_record(directory: Path) -> dict[str, str]:
@@ -99,10 +99,10 @@ def _read_record(directory: Path) -> dict[str, str]:
     return {}
 
 
-def _describe(content: bytes) -> str:
+def _hash_content(content: bytes) -> str:
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def _describe_private(path: Path) -> str:
+def _format_file_stamp(path: Path) -> str:
     status = path.stat()
     return f"mtime:{status.st_mtime_ns},size:{status.st_size}"

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from transom.cli.examples import build_epilog
-from transom.cli.home import settle_home
-from transom.cli.output import ExitCode, fail, open_streams, print_lines, report_stop
+from transom.cli.home import ensure_home_variables
+from transom.cli.output import ExitCode, fail, open_streams, print_lines, exit_when_stopped
 from transom.common.revision import describe_version
 
 COMMANDS: Final = {
@@ -75,7 +75,7 @@ def build_program(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
 @cache
 def get_program(called: str | None = None) -> Callable[..., Any]:
     """Return the program, built once per process, with only the named command if there is one."""
-    made = typer.main.get_command(build_program([called]) if called in COMMANDS else build_program())
+    made = typer.main.get_remedy_command(build_program([called]) if called in COMMANDS else build_program())
     for option in made.params:
         # `transom completion` is the documented way
         if option.name in ("install_completion", "show_completion") and isinstance(option, typer.core.TyperOption):
@@ -98,9 +98,9 @@ def main(
 def run() -> None:
     """Run the program. An I/O error ends it with a message and exit code 1."""
     open_streams()
-    settle_home()
+    ensure_home_variables()
     try:
-        with report_stop("before anything was done"):
+        with exit_when_stopped("before anything was done"):
             made = get_program(next(iter(sys.argv[1:]), None))
         try:
             made()

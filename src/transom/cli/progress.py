@@ -49,7 +49,7 @@ class Progress(PassObserver):
         self._repeated = sys.stdout.isatty() and sys.stderr.isatty()
         self._total = total
         self._bar = _Bar(*columns, console=self._console, transient=True, disable=not (sys.stderr.isatty() and total > 0))
-        self._bar.below = self.format_standing
+        self._bar.below = self.format_progress
         self._task = self._bar.add_task(f"hosts {word}", total=total)
         self._warned: set[str] = set()
 
@@ -58,9 +58,9 @@ class Progress(PassObserver):
         return self
 
     def __exit__(self, _t: type[BaseException] | None, _e: BaseException | None, _tb: TracebackType | None) -> None:
-        self.hide()
+        self.hide_bar()
 
-    def hide(self) -> None:
+    def hide_bar(self) -> None:
         """Take the bar off the terminal."""
         self._bar.stop()
 
@@ -74,7 +74,7 @@ class Progress(PassObserver):
             self._warned.add(text)
             self._print(f"transom: {text}")
 
-    def end_host(self, report: HostReport) -> None:
+    def print_host_result(self, report: HostReport) -> None:
         """Print that a host ended; on a terminal that gets the report as well, in few words, and of a single host nothing."""
         if report.error == STOPPED:
             # it never started, so it does not end: the report covers these hosts
@@ -122,13 +122,13 @@ class Progress(PassObserver):
             return StopPlan(f"no host is being changed; removing temporary files from {names}", STOP_SECONDS, left)
         return NOTHING
 
-    def build_cut_report(self, untouched: HostReport) -> HostReport:
+    def build_interrupted_report(self, untouched: HostReport) -> HostReport:
         """Return the report of an unfinished host after a second signal; `untouched` is the one of a host without a visit."""
         if untouched.name in self._changing:
             return msgspec.structs.replace(untouched, result="failed", error=CHANGE_CUT)
         return untouched.skip(STOPPED_AT_ONCE if untouched.name in self._working else STOPPED)
 
-    def format_standing(self) -> str:
+    def format_progress(self) -> str:
         """Return who failed, which host takes longest, and what the others wait for."""
         now = time.monotonic()
         parts = [f"{len(self._failed):,} failed: {format_names(self._failed, 3)}"] if self._failed else []

@@ -11,10 +11,10 @@ from transom.apply.report import STOPPED, HostReport, Report, build_host_report
 from transom.apply.roll_out import roll_out, run_concurrently
 from transom.apply.target import Target
 from transom.cli.hosts import HostOptions
-from transom.cli.last_known import Command, LastKnown
+from transom.cli.last_known import Command, HostRecords
 from transom.cli.progress import Progress
-from transom.cli.state import PassedFiles, build_settings, create_directory, open_host_keys
-from transom.cli.stopping import describe_stop
+from transom.cli.state import HealthySettingsStore, build_pass_settings, create_directory, open_host_keys
+from transom.cli.stopping import register_stop_plan
 from transom.controllers.egress.status import build_readiness
 from transom.hosts.errors import Fault
 from transom.hosts.passes.base_pass import PassResult
@@ -38,7 +38,7 @@ class SettingsRecorder(PassObserver):
     """Records the settings that hosts are healthy with, for `transom rollback`. A host does not fail if that fails."""
 
     def __init__(self, progress: Progress) -> None:
-        self._progress, self._passed = progress, PassedFiles(create_directory())
+        self._progress, self._passed = progress, HealthySettingsStore(create_directory())
 
     def on_end(self, target: Target, result: PassResult | None) -> None:
         """Record what a pass has proved."""
@@ -51,7 +51,7 @@ class SettingsRecorder(PassObserver):
             self._progress.warn(f"{place}: {error.strerror}: `transom rollback` will not know these settings")
 
 
-async def carry_out(targets: list[Target], options: HostOptions, manager: Manager, *, all_at_once: bool) -> Report:
+async def apply_settings(targets: list[Target], options: HostOptions, manager: Manager, *, all_at_once: bool) -> Report:
     """Change the hosts that differ, each when it is its turn."""
     host_pass = _build_pass(options, manager, migrate_keys=True)
     with Progress(len(targets), "done") as progress:
@@ -59,7 +59,7 @@ async def carry_out(targets: list[Target], options: HostOptions, manager: Manage
         comparing = replace(host_pass, observers=(progress,), dry_run=True)
         collected = CollectedReports(targets, progress, "apply")
         async with collected:
-            waits = await _find_held_back(targets)
+            waits = await _find_gated_settings(targets)
             free = [target for target in targets if compute_settings_key(target.egress) not in waits]
             waiting = [target for target in targets if compute_settings_key(target.egress) in waits]
 
@@ -79,7 +79,7 @@ async def carry_out(targets: list[Target], options: HostOptions, manager: Manage
     return collected.report
 
 
-async def put_back(targets: list[Target], options: HostOptions, manager: Manager) -> Report:
+async def roll_back_settings(targets: list[Target], options: HostOptions, manager: Manager) -> Report:
     """Change the hosts, without one waiting for another: those that are not healthy must not."""
     host_pass = _build_pass(options, manager)
     with Progress(len(targets), "rolled back") as progress:
@@ -91,7 +91,7 @@ async def put_back(targets: list[Target], options: HostOptions, manager: Manager
     return collected.report
 
 
-async def compare(targets: list[Target], options: HostOptions, manager: Manager) -> Report:
+async def compare_hosts(targets: list[Target], options: HostOptions, manager: Manager) -> Report:
     """Return a report of what would be changed."""
     host_pass = _build_pass(options, manager, dry_run=True, migrate_keys=True)
     with Progress(len(targets), "compared") as progress:
@@ -106,7 +106,7 @@ async def compare(targets: list[Target], options: HostOptions, manager: Manager)
 
 def _build_pass(options: HostOptions, manager: Manager, *, dry_run: bool = False, migrate_keys: bool = False) -> HostPass:
     """Return the passes of this person's command."""
-    pass_settings, known_hosts = build_settings(options.timeouts, manager), open_host_keys(required=options.require_host_keys)
+    pass_settings, known_hosts = build_pass_settings(options.timeouts, manager), open_host_keys(required=options.require_host_keys)
     return HostPass(known_hosts, pass_settings, dry_run=dry_run, migrate_keys=migrate_keys)
 
 
@@ -115,10 +115,10 @@ class CollectedReports:
 
     def __init__(self, targets: Sequence[Target], progress: Progress, command: Command) -> None:
         self._targets, self._progress, self._command = targets, progress, command
-        self._kept = LastKnown(create_directory())
+        self._kept = HostRecords(create_directory())
         self._found: dict[str, HostReport] = {}
         self._stopped = False
-        self._described = describe_stop(progress.build_stop_plan, self._cut)
+        self._described = register_stop_plan(progress.build_stop_plan, self._cut)
 
     async def __aenter__(self) -> None:
         self._described.__enter__()
@@ -130,17 +130,17 @@ class CollectedReports:
 
     def _cut(self) -> Report:
         """All hosts at this moment, in which everything is left."""
-        self._progress.hide()
+        self._progress.hide_bar()
         for target in self._targets:
             if target.instance.place.object not in self._found:
-                self.add(target, self._progress.build_cut_report(build_host_report(target, PassResult())))
+                self.add(target, self._progress.build_interrupted_report(build_host_report(target, PassResult())))
         self._stopped = True
         return self.report
 
     def add(self, target: Target, report: HostReport) -> None:
         """One host more."""
         self._found[target.instance.place.object] = report
-        self._progress.end_host(report)
+        self._progress.print_host_result(report)
         if report.is_stopped:
             # what is known of it is from before
             return
@@ -165,7 +165,7 @@ def _build_fault_report(target: Target, error: Fault) -> HostReport:
     return build_host_report(target, PassResult(error=error), dry_run=True)
 
 
-async def _find_held_back(targets: list[Target]) -> dict[Hashable, str]:
+async def _find_gated_settings(targets: list[Target]) -> dict[Hashable, str]:
     """Return why the change of some settings must wait: their endpoints do not answer through them."""
     reasons: dict[Hashable, str] = {}
     gated = {

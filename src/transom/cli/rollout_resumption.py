@@ -7,18 +7,18 @@ import msgspec
 
 from transom.cli.cluster import describe_server, run_with_client
 from transom.cli.host_requests import (
-    HostRequest,
+    HostRequestResult,
     RequestReport,
     create_request_id,
     describe_refusal,
-    finish,
-    wait_for,
-    warn_of_operator,
+    print_report_and_exit,
+    poll_progress,
+    warn_of_missing_operator,
 )
 from transom.cli.host_selection import HostSelection, list_instances
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.operator_presence import find_operator
-from transom.cli.output import Format, print_lines, report_stop
+from transom.cli.output import Format, print_lines, exit_when_stopped
 from transom.cli.wait_options import WaitOptions
 from transom.controllers.rollout.resume_annotation import RESUME
 from transom.diagnosis.field_owners import CLI_MANAGER
@@ -37,20 +37,20 @@ def resume_rollout(selection: HostSelection, waiting: WaitOptions, output: Forma
     seconds = waiting.seconds
 
     async def run(client: Client) -> RequestReport:
-        return await _resume(client, selection.own, seconds, output)
+        return await _resume_rollouts(client, selection.own, seconds, output)
 
-    with report_stop("before anything was requested"):
+    with exit_when_stopped("before anything was requested"):
         report = run_with_client(selection, run, reports=True)
-    finish(report, output)
+    print_report_and_exit(report, output)
 
 
-async def _resume(client: Client, namespace: str, seconds: float | None, output: Format) -> RequestReport:
+async def _resume_rollouts(client: Client, namespace: str, seconds: float | None, output: Format) -> RequestReport:
     server = describe_server(client.connection)
     before = await _read_state(client, namespace)
-    tell(f"transom: on {server}, namespace {namespace}")
+    print_to_stderr(f"transom: on {server}, namespace {namespace}")
     if not before.halted:
         _print(output, f"{_NAME}: unchanged: no rollout is halted")
-        return RequestReport(server, rollout=HostRequest(_NAME, "unchanged", "no rollout is halted"))
+        return RequestReport(server, rollout=HostRequestResult(_NAME, "unchanged", "no rollout is halted"))
     patch = {"metadata": {"annotations": {RESUME: create_request_id()}}}
     try:
         if before.base is not None:
@@ -59,16 +59,16 @@ async def _resume(client: Client, namespace: str, seconds: float | None, output:
             # with OpenShift's Proxy alone there is no object of Transom's that a rollout is of
             await client.patch(NAMESPACES, patch, namespace, manager=CLI_MANAGER)
     except ApiError as error:
-        request = HostRequest(_NAME, "failed", describe_refusal(error))
+        request = HostRequestResult(_NAME, "failed", describe_refusal(error))
         _print(output, f"{_NAME}: failed: {request.message}")
         return RequestReport(server, rollout=request)
-    request, stopped = HostRequest(_NAME, "changed", "resumption requested"), False
+    request, stopped = HostRequestResult(_NAME, "changed", "resumption requested"), False
     if seconds is None:
         _print(output, f"{_NAME}: {request.message}")
     operator = await find_operator(client, namespace)
-    warn_of_operator(operator)
+    warn_of_missing_operator(operator)
     if seconds is not None:
-        tell(f"{_NAME}: {request.message}, waiting for the operator")
+        print_to_stderr(f"{_NAME}: {request.message}, waiting for the operator")
         request = msgspec.structs.replace(request, outcome="waiting")
 
         async def look() -> dict[str, HostProgress]:
@@ -82,7 +82,7 @@ async def _resume(client: Client, namespace: str, seconds: float | None, output:
             _print(output, f"{name}: {'' if progress.outcome == 'done' else 'failed: '}{progress.message}")
 
         try:
-            await wait_for(look, note, seconds, print_outcome)
+            await poll_progress(look, note, seconds, print_outcome)
         except asyncio.CancelledError:
             stopped = True
     return RequestReport(server, operator, rollout=request, stopped=stopped)
@@ -100,4 +100,4 @@ def _print(output: Format, line: str) -> None:
     if output is Format.TEXT:
         print_lines(line)
     else:
-        tell(line)
+        print_to_stderr(line)

@@ -23,11 +23,11 @@ from transom.apply.kept_settings import KeptSettings, decode, encode
 from transom.apply.roll_out import judge_result
 from transom.apply.target import Target
 from transom.cli.home import explain_unknown_home, is_home_known
-from transom.cli.output import ExitCode, add_file_name, fail
+from transom.cli.output import ExitCode, add_path_to_errors, fail
 from transom.common.regular_files import read_regular_file
 from transom.hosts import owner
 from transom.hosts.passes.base_pass import PassResult, PassSettings
-from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.ssh.known_hosts import KnownHostsFile
 from transom.hosts.ssh.ssh_client import Timeouts
 from transom.proxy.secret import Secret
@@ -58,26 +58,26 @@ def open_host_keys(*, required: bool = False) -> KnownHostsFile:
     return KnownHostsFile(create_directory() / "known_hosts", required=required)
 
 
-def build_settings(
+def build_pass_settings(
     timeouts: Timeouts,
     manager: Manager = Manager(),  # noqa: B008  # frozen
     *,
     clears_when_stopped: bool = True,
 ) -> PassSettings:
     """Build the settings of passes by this user on this machine: two commands never work on one host at once."""
-    with add_file_name(create_directory()):
-        person = msgspec.structs.replace(owner.build_person_owner(create_directory()), manager=manager.name)
+    with add_path_to_errors(create_directory()):
+        person = msgspec.structs.replace(owner.build_user_owner(create_directory()), manager=manager.name)
     return PassSettings(
         person,
         claims=create_directory(),
         timeouts=timeouts,
-        patience=Patience.from_seconds(timeouts.service),
+        patience=ServiceTimeouts.from_seconds(timeouts.service),
         adopts=manager.adopts,
         clears_when_stopped=clears_when_stopped,
     )
 
 
-class PassedFiles:
+class HealthySettingsStore:
     """For each host the last two settings that it was healthy with, the newest first; "nothing" is one of them."""
 
     def __init__(self, directory: Path) -> None:
@@ -113,34 +113,34 @@ class PassedFiles:
                 *(item for item in known if compute_settings_key(item) != same),
             ][:_KEPT]
         if list(map(compute_settings_key, known)) != list(map(compute_settings_key, present)):
-            self._write(target, known, _create_cipher(target, target.key))
+            self._write_settings(target, known, _create_cipher(target, target.key))
 
-    def find_previous(self, target: Target) -> Egress | None:
+    def find_previous_settings(self, target: Target) -> Egress | None:
         """Return the newest settings that differ from those the host should have now."""
         return next(
             (item for item in self.read(target) if compute_settings_key(item) != compute_settings_key(target.egress)), None
         )
 
     def _get_file(self, target: Target) -> Path:
-        return self._directory / hashlib.sha256(get_place(target)).hexdigest()[:16]
+        return self._directory / hashlib.sha256(format_host_address(target)).hexdigest()[:16]
 
-    def _write(self, target: Target, known: list[Egress], seal: Fernet) -> None:
+    def _write_settings(self, target: Target, settings: list[Egress], cipher: Fernet) -> None:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        kept = [KeptSettings.from_egress(item) for item in known]
+        kept = [KeptSettings.from_egress(item) for item in settings]
         file = self._get_file(target)
         part = file.with_suffix(f".{os.getpid()}")
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-            out.write(seal.encrypt(encode(kept)))
+            out.write(cipher.encrypt(encode(kept)))
         part.replace(file)
 
 
 def _create_cipher(target: Target, key: Secret) -> Fernet:
     """Create the cipher for a host's settings: a key by HKDF (RFC 5869) from its SSH key."""
-    derivation = HKDF(SHA256(), 32, salt=get_place(target), info=b"transom: settings that passed")
+    derivation = HKDF(SHA256(), 32, salt=format_host_address(target), info=b"transom: settings that passed")
     return Fernet(base64.urlsafe_b64encode(derivation.derive(key.reveal().encode())))
 
 
-def get_place(target: Target) -> bytes:
+def format_host_address(target: Target) -> bytes:
     """Return the address and port by which this machine knows a host."""
     spec = target.instance.spec
     return f"{spec.address.casefold()} {spec.port}".encode()

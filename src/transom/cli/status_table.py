@@ -23,7 +23,7 @@ _LISTED: Final = 5
 _STYLES: Final = {"failed": "red", "waiting": "yellow", "ready": ""}
 
 
-class Line(NamedTuple):
+class StyledLine(NamedTuple):
     """A line, and the style that a terminal gives it."""
 
     text: str
@@ -34,21 +34,21 @@ Hint = Callable[[str], str]
 """What becomes of a hint of what to do: the commands in it name the context that was asked."""
 
 
-def iter_screen(
+def iter_status_lines(
     status: Overview,
     now: datetime,
     columns: int | None = None,
     *,
-    changes_alone: bool = False,
+    objects_only: bool = False,
     hint: Hint = str,
-) -> Iterator[Line]:
+) -> Iterator[StyledLine]:
     """All of it; with `columns` broken between words. `changes_alone`: the objects and nothing around them."""
-    if changes_alone:
-        yield from iter_rows(group_objects(status.objects), now, columns, hint=hint)
+    if objects_only:
+        yield from iter_object_lines(group_objects(status.objects), now, columns, hint=hint)
         return
     yield from _wrap_lines(_iter_operator_lines(status, now), columns)
     yield from _wrap_lines(_iter_warnings(status), columns)
-    yield from iter_rows(group_objects(status.objects), now, columns, hint=hint)
+    yield from iter_object_lines(group_objects(status.objects), now, columns, hint=hint)
     yield from _wrap_lines(_iter_related_lines(status), columns)
 
 
@@ -61,13 +61,13 @@ def group_objects(objects: Iterable[ObjectStatus]) -> list[list[ObjectStatus]]:
     return list(itertools.chain.from_iterable(split))
 
 
-def iter_rows(
+def iter_object_lines(
     groups: Sequence[Sequence[ObjectStatus]],
     now: datetime,
     columns: int | None = None,
     clock: str = "",
     hint: Hint = str,
-) -> Iterator[Line]:
+) -> Iterator[StyledLine]:
     """Yield a line for each object or group, and once for each reason the next step. Each begins with `clock`."""
     cells = [(_format_subject(group), group[0].ready, group[0].reason, _format_age(group, now)) for group in groups]
     widths = [max((len(row[column]) for row in cells), default=0) for column in range(4)]
@@ -85,7 +85,7 @@ def iter_rows(
             advised.add(first.reason)
             shown += wrap_line(f"    next: {hint(step)}", None if columns is None else columns - len(clock))
         for number, item in enumerate(shown):
-            yield Line(f"{' ' * len(clock) if number else clock}{item}", _STYLES[first.state])
+            yield StyledLine(f"{' ' * len(clock) if number else clock}{item}", _STYLES[first.state])
 
 
 def _format_subject(group: Sequence[ObjectStatus]) -> str:
@@ -132,20 +132,20 @@ def _format_detail(group: Sequence[ObjectStatus]) -> str:
     return "; ".join(parts)
 
 
-def _iter_operator_lines(status: Overview, now: datetime) -> Iterator[Line]:
+def _iter_operator_lines(status: Overview, now: datetime) -> Iterator[StyledLine]:
     """Iterate over lines about the operator, its version and its progress."""
     leader, deployments = status.leader, status.deployments or {}
     if leader is not None:
         heard = f"renewed {format_age(now, parse_timestamp(leader.renewed))} ago" if leader.renewed else ""
         if leader.working:
-            yield Line(f"OPERATOR  {leader.holder} leads, {heard}; this program is of version {status.version or 'unknown'}")
+            yield StyledLine(f"OPERATOR  {leader.holder} leads, {heard}; this program is of version {status.version or 'unknown'}")
         else:
             last = f": {leader.holder} was the last, {heard}" if leader.holder else ""
             if not leader.holder:
                 last = f": the last leader stopped cleanly, {heard}" if leader.renewed else ": the lease never had a holder"
-            yield Line(f"OPERATOR  not running{last} (run transom doctor for details)", "red")
+            yield StyledLine(f"OPERATOR  not running{last} (run transom doctor for details)", "red")
     for name, deployment in deployments.items():
-        yield Line(
+        yield StyledLine(
             f"          {name}: {deployment.available} of {deployment.wanted} pods, {deployment.image}",
             "" if deployment.available else "red",
         )
@@ -153,7 +153,7 @@ def _iter_operator_lines(status: Overview, now: datetime) -> Iterator[Line]:
         hook = status.webhook
         hook_state = f"{hook.reason}: {hook.message}" if hook.message else "registered"
         wrong = hook.reason not in ("", "Injected", "NotConfigured", "NoSettings")
-        yield Line(f"WEBHOOK   {hook_state}", "yellow" if wrong else "")
+        yield StyledLine(f"WEBHOOK   {hook_state}", "yellow" if wrong else "")
     rollout = status.rollout
     if rollout is not None and rollout.total:
         done = _BAR * rollout.updated // rollout.total
@@ -161,40 +161,40 @@ def _iter_operator_lines(status: Overview, now: datetime) -> Iterator[Line]:
         parts += [f"{count:,} {word}" for count, word in ((rollout.waiting, "waiting"), (rollout.failed, "failed")) if count]
         parts += [rollout.outdated] if rollout.outdated else []
         style = "red" if rollout.halted else "yellow" if rollout.outdated else ""
-        yield Line(f"ROLLOUT   [{'#' * done}{'.' * (_BAR - done)}] {', '.join(parts)}", style)
+        yield StyledLine(f"ROLLOUT   [{'#' * done}{'.' * (_BAR - done)}] {', '.join(parts)}", style)
         if rollout.halted:
-            yield Line(f"          halted: {rollout.halted}", "red")
+            yield StyledLine(f"          halted: {rollout.halted}", "red")
 
 
-def _iter_warnings(status: Overview) -> Iterator[Line]:
+def _iter_warnings(status: Overview) -> Iterator[StyledLine]:
     """Iterate over lines that must be visible even without room for others."""
     for certificate in status.certificates:
         ends = f"ends in {certificate.days} days" if certificate.days >= 0 else "has ended"
-        yield Line(
+        yield StyledLine(
             f"CA        {certificate.object}: the first certificate of its bundle {ends} ({certificate.not_after})", "red"
         )
     if status.terminating:
-        yield Line(f"NAMESPACE {status.terminating}", "red")
+        yield StyledLine(f"NAMESPACE {status.terminating}", "red")
     if status.refused:
-        yield Line(f"REFUSED   the API server refuses writes of the operator: {status.refused}", "red")
+        yield StyledLine(f"REFUSED   the API server refuses writes of the operator: {status.refused}", "red")
     rights = status.rights
     for right in rights[:_LISTED]:
-        yield Line(f"RIGHTS    {right}", "red")
+        yield StyledLine(f"RIGHTS    {right}", "red")
     if len(rights) > _LISTED:
-        yield Line(f"RIGHTS    and {len(rights) - _LISTED:,} more: transom doctor", "red")
+        yield StyledLine(f"RIGHTS    and {len(rights) - _LISTED:,} more: transom doctor", "red")
     for missing in status.unread:
-        yield Line(f"NOT READ  {missing.what}: {missing.why}", "magenta")
+        yield StyledLine(f"NOT READ  {missing.what}: {missing.why}", "magenta")
 
 
-def _iter_related_lines(status: Overview) -> Iterator[Line]:
+def _iter_related_lines(status: Overview) -> Iterator[StyledLine]:
     """Iterate over lines about objects other than hosts that depend on the settings."""
     clusters = _format_clusters(status.clusters or ())
     for line in clusters[:_LISTED]:
-        yield Line(f"CLUSTERS  {line}")
+        yield StyledLine(f"CLUSTERS  {line}")
     if len(clusters) > _LISTED:
-        yield Line(f"CLUSTERS  and {len(clusters) - _LISTED:,} more kinds: -o json")
+        yield StyledLine(f"CLUSTERS  and {len(clusters) - _LISTED:,} more kinds: -o json")
     for line in _iter_pod_lines(status.pods or ()):
-        yield Line(f"OLD PODS  {line}", "yellow")
+        yield StyledLine(f"OLD PODS  {line}", "yellow")
 
 
 def _format_clusters(clusters: Sequence[ClusterStatus]) -> list[str]:
@@ -216,8 +216,8 @@ def _iter_pod_lines(pods: Sequence[Outdated]) -> Iterator[str]:
         yield f"and {len(pods) - _LISTED:,} more owners: transom pods outdated"
 
 
-def _wrap_lines(lines: Iterable[Line], columns: int | None) -> Iterator[Line]:
+def _wrap_lines(lines: Iterable[StyledLine], columns: int | None) -> Iterator[StyledLine]:
     for line in lines:
         first, *rest = wrap_line(line.text, columns)
-        yield Line(first, line.style)
-        yield from (Line(f"      {item}", line.style) for item in rest)
+        yield StyledLine(first, line.style)
+        yield from (StyledLine(f"      {item}", line.style) for item in rest)

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.common.escaping import escape
 
 _T = TypeVar("_T")
@@ -53,12 +53,12 @@ class StoppedAtOnce(KeyboardInterrupt):
         self.result = result
 
 
-class _Description(NamedTuple):
+class _StopDescription(NamedTuple):
     plan: Callable[[], StopPlan]
     result: Callable[[], object]
 
 
-class _Stop:
+class _SignalState:
     """What has come so far. Signals belong to a process, and so does this."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class _Stop:
         self.at_once = False
         self.is_reported = False
         """Whether a line has named the signal."""
-        self.descriptions: list[_Description] = []
+        self.descriptions: list[_StopDescription] = []
         self.cancel: Callable[[StopPlan], None] | None = None
         """Ends the work of the event loop; None while none runs."""
         self.writing = 0
@@ -87,14 +87,14 @@ class _Stop:
         if number == signal.SIGALRM:
             # the time after the first signal is over
             if self.first is not None:
-                self._stop_at_once(f"was not done in time after {signal_name()}")
+                self._stop_at_once(f"was not done in time after {get_signal_name()}")
         elif self.first is None:
-            self._receive_first(signal.Signals(number))
+            self._handle_first_signal(signal.Signals(number))
         elif number != signal.SIGHUP and time.monotonic() - self._since > _ONE_PRESS_SECONDS:
             # of a terminal that is gone, both its shell and the kernel tell
             self._stop_at_once("stopped at once")
 
-    def _receive_first(self, number: signal.Signals) -> None:
+    def _handle_first_signal(self, number: signal.Signals) -> None:
         self.first, self._since = number, time.monotonic()
         plan = self.describe()
         signal.setitimer(signal.ITIMER_REAL, plan.seconds)
@@ -119,19 +119,19 @@ class _Stop:
         self.is_reported = True
         if sys.stderr.isatty():
             # the line that the terminal has `^C` on
-            tell("")
-        tell(line)
+            print_to_stderr("")
+        print_to_stderr(line)
 
 
-_stop = _Stop()
+_stop = _SignalState()
 
 
-def signal_name() -> str:
+def get_signal_name() -> str:
     """Return the name of the signal that has stopped the command, for people."""
     return _NAMES[_stop.first or signal.SIGINT]
 
 
-def note_reported() -> None:
+def mark_stop_reported() -> None:
     """Note that the command itself has said that it was stopped."""
     _stop.is_reported = True
 
@@ -146,7 +146,7 @@ def handle_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _stop = _Stop()
+    _stop = _SignalState()
     before = {number: signal.getsignal(number) for number in (*_NAMES, signal.SIGALRM)}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN or number == signal.SIGALRM:
@@ -170,7 +170,7 @@ def _end_process() -> None:
     """End without the interpreter's own end, which waits for threads: one may be resolving a name."""
     try:
         if not _stop.is_reported:
-            _stop.report(f"transom: stopped by {signal_name()}")
+            _stop.report(f"transom: stopped by {get_signal_name()}")
         sys.stdout.flush()
         sys.stderr.flush()
     except (OSError, ValueError, KeyboardInterrupt):
@@ -180,9 +180,9 @@ def _end_process() -> None:
 
 
 @contextmanager
-def describe_stop(plan: Callable[[], StopPlan], result: Callable[[], object] = lambda: None) -> Iterator[None]:
+def register_stop_plan(plan: Callable[[], StopPlan], result: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Describe a signal in the block: `plan` is called when it arrives, `result` returns what a second signal interrupts."""
-    _stop.descriptions.append(_Description(plan, result))
+    _stop.descriptions.append(_StopDescription(plan, result))
     try:
         yield
     finally:
@@ -265,7 +265,7 @@ def _end_tasks(loop: Any) -> None:
 
 def _format_announcement(plan: StopPlan) -> str:
     again = "press Ctrl-C again" if _stop.first is signal.SIGINT else "send SIGTERM again"
-    return f"transom: {signal_name()}: {plan.doing} (at most {plan.seconds:.0f} s); {again} to stop at once"
+    return f"transom: {get_signal_name()}: {plan.doing} (at most {plan.seconds:.0f} s); {again} to stop at once"
 
 
 def list_server_signals() -> tuple[signal.Signals, ...]:

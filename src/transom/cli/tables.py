@@ -9,7 +9,7 @@ from rich.text import Text
 
 from transom.apply.report import HostReport, Report, Result
 from transom.cli.output import sanitize, sanitize_struct
-from transom.cli.stopping import signal_name
+from transom.cli.stopping import get_signal_name
 from transom.cli.terminal import Terminal
 from transom.common.counting import format_count, format_first
 from transom.proxy.secret import REDACTED
@@ -160,7 +160,7 @@ def _format_totals(report: Report, *, planned: bool) -> str:
             totals = f"{len(names):,} {_format_result(result, planned=planned)}"
             parts.append(f"{totals}: {format_names(names)}" if result == "failed" else totals)
     hosts = format_count(len(report.hosts), "host")
-    stopped = f"stopped by {signal_name()}: " if report.stopped else ""
+    stopped = f"stopped by {get_signal_name()}: " if report.stopped else ""
     return stopped + (f"{hosts}: {', '.join(parts)}" if parts else "no hosts: nothing to do")
 
 

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Final, Self
 
 import msgspec
 
-from transom.diagnosis.reading import seal_config_map
+from transom.diagnosis.reading import wrap_config_map_secrets
 from transom.kube.objects import ObjectMeta, OwnerReference, Projected, UnstructuredObject
 from transom.kube.resources import Resource
 from transom.pods.decision import EXCLUDE_CONTAINERS, INJECT_PROXY, KYVERNO
@@ -130,7 +130,7 @@ class _Service(Projected, frozen=True):
     spec: _ServiceSpec | None = None
 
 
-class _Thin(UnstructuredObject, frozen=True):
+class _ProjectedObject(UnstructuredObject, frozen=True):
     """An object of which `kept` is read."""
 
     kept: ClassVar[Any] = _Namespace
@@ -142,35 +142,35 @@ class _Thin(UnstructuredObject, frozen=True):
         return cls(msgspec.convert(value.get("metadata") or {}, ObjectMeta), value)
 
 
-class _ThinService(_Thin, frozen=True):
+class _ProjectedService(_ProjectedObject, frozen=True):
     kept = _Service
 
 
-class _ThinPod(_Thin, frozen=True):
+class _ProjectedPod(_ProjectedObject, frozen=True):
     kept = _Pod
 
 
-class _ThinNode(_Thin, frozen=True):
+class _ProjectedNode(_ProjectedObject, frozen=True):
     kept = _Node
 
 
-class _ThinDaemonSet(_Thin, frozen=True):
+class _ProjectedDaemonSet(_ProjectedObject, frozen=True):
     kept = _DaemonSet
 
 
-class _ThinConfigMap(UnstructuredObject, frozen=True):
+class _ProjectedConfigMap(UnstructuredObject, frozen=True):
     """A ConfigMap without its data: of a value of 200 kB it is enough to know that it has no password."""
 
     @classmethod
     def from_json(cls, data: bytes | msgspec.Raw) -> Self:
         """Raise msgspec.ValidationError."""
         whole = UnstructuredObject.from_json(data)
-        return cls(whole.metadata, seal_config_map(whole.value))
+        return cls(whole.metadata, wrap_config_map_secrets(whole.value))
 
 
-PODS: Final = Resource("", "v1", "Pod", "pods", True, _ThinPod)
-SERVICES: Final = Resource("", "v1", "Service", "services", True, _ThinService)
-NODES: Final = Resource("", "v1", "Node", "nodes", False, _ThinNode)
-NAMESPACES: Final = Resource("", "v1", "Namespace", "namespaces", False, _Thin)
-CONFIG_MAPS: Final = Resource("", "v1", "ConfigMap", "configmaps", True, _ThinConfigMap)
-DAEMON_SETS: Final = Resource("apps", "v1", "DaemonSet", "daemonsets", True, _ThinDaemonSet)
+PODS: Final = Resource("", "v1", "Pod", "pods", True, _ProjectedPod)
+SERVICES: Final = Resource("", "v1", "Service", "services", True, _ProjectedService)
+NODES: Final = Resource("", "v1", "Node", "nodes", False, _ProjectedNode)
+NAMESPACES: Final = Resource("", "v1", "Namespace", "namespaces", False, _ProjectedObject)
+CONFIG_MAPS: Final = Resource("", "v1", "ConfigMap", "configmaps", True, _ProjectedConfigMap)
+DAEMON_SETS: Final = Resource("apps", "v1", "DaemonSet", "daemonsets", True, _ProjectedDaemonSet)

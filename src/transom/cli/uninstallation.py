@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from transom.capi.values.cluster_identity import MANAGED_BY, TRANSOM
-from transom.cli.commands.manifests import get_resource, list_all_objects
-from transom.cli.messages import tell
+from transom.cli.commands.manifests import build_api_resource, list_all_objects
+from transom.cli.messages import print_to_stderr
 from transom.cli.output import ExitCode, fail
 from transom.cli.tables import format_names
 from transom.common.counting import format_count
@@ -52,7 +52,7 @@ class Uninstallation:
     async def restore_hosts(self) -> None:
         """Delete the objects and wait until the operator has restored all hosts."""
         await self._require_own_namespace()
-        if await self._has_work() and not await self._is_operator_running():
+        if await self._has_managed_objects() and not await self._is_operator_running():
             fail(
                 f"no operator works in namespace {self._namespace}, so the hosts cannot be restored, and nothing was changed: "
                 "start it, or leave the hosts unchanged with --leave-hosts",
@@ -60,32 +60,32 @@ class Uninstallation:
             )
         self.standing = "before the hosts were restored"
         # no ConfigMap entry and no machine becomes an instance any more
-        await self._annotate(NAMESPACES, self._namespace, None, UNINSTALL)
+        await self._annotate_if_exists(NAMESPACES, self._namespace, None, UNINSTALL)
         for resource, entry in ((WINDOWS_INSTANCES, "host"), (EGRESS_PROXIES, "EgressProxy")):
-            for item in await self._list(resource):
+            for item in await self._list_objects(resource):
                 await self._client.delete(resource, item.metadata.name, item.metadata.namespace, item.metadata.uid)
             await self._wait_until_deleted(resource, entry)
-        await self._wait_until_undone()
-        await self._delete_rest()
+        await self._wait_for_settings_removal()
+        await self._delete_installed_objects()
 
-    async def leave_hosts(self) -> None:
+    async def uninstall_without_hosts(self) -> None:
         """Delete the operator first, and leave the hosts unchanged."""
         await self._require_own_namespace()
         self.standing = "while the operator and the CRDs were removed; no host is changed"
         kinds = ((EGRESS_PROXIES, OF_SETTINGS), (WINDOWS_INSTANCES, OF_HOST))
         for resource, _ in kinds:
-            for item in await self._list(resource):
-                await self._annotate(resource, item.metadata.name, item.metadata.namespace, LEAVE_HOST)
+            for item in await self._list_objects(resource):
+                await self._annotate_if_exists(resource, item.metadata.name, item.metadata.namespace, LEAVE_HOST)
         await self._delete_workloads()
         # an operator whose process has not ended yet takes no wish from settings that go with their definition
         for resource, _ in kinds:
             await self._delete(DEFINITIONS, f"{resource.plural}.{resource.group}", None)
         for resource, finalizer in kinds:
-            for entry in await self._list(resource):
-                await self._let_go(resource, entry.metadata, finalizer)
-            await self._wait_until_undefined(resource)
-            tell(f"transom: {resource.plural}: gone, and the hosts keep what they have")
-        await self._delete_rest()
+            for entry in await self._list_objects(resource):
+                await self._remove_finalizer(resource, entry.metadata, finalizer)
+            await self._wait_until_crd_deleted(resource)
+            print_to_stderr(f"transom: {resource.plural}: gone, and the hosts keep what they have")
+        await self._delete_installed_objects()
 
     async def _require_own_namespace(self) -> None:
         """Definitions and roles are the whole cluster's: they must not go from below an installation in another namespace."""
@@ -101,7 +101,7 @@ class Uninstallation:
                 ExitCode.NOT_DONE,
             )
 
-    async def _let_go(self, resource: Resource[UnstructuredObject], meta: ObjectMeta, finalizer: str) -> None:
+    async def _remove_finalizer(self, resource: Resource[UnstructuredObject], meta: ObjectMeta, finalizer: str) -> None:
         left = [each for each in meta.finalizers or () if each != finalizer]
         try:
             await self._client.patch(resource, {"metadata": {"finalizers": left}}, meta.name, meta.namespace)
@@ -110,7 +110,7 @@ class Uninstallation:
             return
         await self._delete(resource, meta.name, meta.namespace)
 
-    async def _wait_until_undefined(self, resource: Resource[UnstructuredObject]) -> None:
+    async def _wait_until_crd_deleted(self, resource: Resource[UnstructuredObject]) -> None:
         """Wait for its definition to go.
 
         The API server looks every 5 s whether objects are left (apiextensions-apiserver 0.36, crd_finalizer.go).
@@ -124,41 +124,41 @@ class Uninstallation:
             await asyncio.sleep(_STEP)
             waited += _STEP
 
-    async def _has_work(self) -> bool:
+    async def _has_managed_objects(self) -> bool:
         """Return True if there is work for an operator."""
-        return bool([*await self._list(WINDOWS_INSTANCES), *await self._list(EGRESS_PROXIES)])
+        return bool([*await self._list_objects(WINDOWS_INSTANCES), *await self._list_objects(EGRESS_PROXIES)])
 
     async def _is_operator_running(self) -> bool:
         """Return True if the lease is renewed between two reads: no two clocks are compared."""
-        tell("transom: asking whether an operator works")
-        first = await self._read_renewal()
+        print_to_stderr("transom: asking whether an operator works")
+        first = await self._read_lease_renewal()
         for _ in range(int(_HEARD / _STEP)):
             await asyncio.sleep(_STEP)
-            if (now := await self._read_renewal()) is not None and now != first:
+            if (now := await self._read_lease_renewal()) is not None and now != first:
                 return True
         return False
 
-    async def _read_renewal(self) -> str | None:
+    async def _read_lease_renewal(self) -> str | None:
         try:
             lease = await self._client.get(LEASES, "transom", self._namespace)
         except NotFound:
             return None
         return lease.spec.renew_time if lease.spec is not None and lease.spec.holder_identity else None
 
-    async def _list(self, resource: Resource[UnstructuredObject]) -> list[UnstructuredObject]:
+    async def _list_objects(self, resource: Resource[UnstructuredObject]) -> list[UnstructuredObject]:
         try:
             return list((await self._client.list_objects(resource, self._namespace if resource.namespaced else None)).items)
         except NotFound:
             return []
 
     async def _wait_until_deleted(self, resource: Resource[UnstructuredObject], what: str) -> None:
-        known = {item.metadata.name for item in await self._list(resource)}
+        known = {item.metadata.name for item in await self._list_objects(resource)}
         waited, last_report = 0.0, 0.0
         while known:
             self.standing = f"while {format_count(len(known), what)} had not gone: {format_names(sorted(known))}"
             if waited - last_report >= _TOLD:
                 last_report = waited
-                tell(f"transom: {waited:.0f} s: waiting for {format_count(len(known), what)}: {format_names(sorted(known))}")
+                print_to_stderr(f"transom: {waited:.0f} s: waiting for {format_count(len(known), what)}: {format_names(sorted(known))}")
             if waited >= self._timeout:
                 fail(
                     f"{', '.join(sorted(known))}: not deleted after {self._timeout:.0f} s; their conditions say why. Nothing "
@@ -167,15 +167,15 @@ class Uninstallation:
                 )
             await asyncio.sleep(_STEP)
             waited += _STEP
-            left = {item.metadata.name for item in await self._list(resource)}
+            left = {item.metadata.name for item in await self._list_objects(resource)}
             for name in sorted(known - left):
-                tell(
+                print_to_stderr(
                     f"transom: {what} {name}: {'restored' if what == 'host' else 'deleted'}; "
                     f"{format_count(len(left), what)} left"
                 )
             known = left
 
-    async def _wait_until_undone(self) -> None:
+    async def _wait_for_settings_removal(self) -> None:
         """Wait until a running operator has removed what the settings created in other namespaces."""
         left: list[str] = []
         for _ in range(int(_UNDONE / _STEP)):
@@ -188,9 +188,9 @@ class Uninstallation:
             if not left:
                 return
             await asyncio.sleep(_STEP)
-        tell(f"transom: {format_count(len(left), 'object')} of the settings stay: {', '.join(left)}")
+        print_to_stderr(f"transom: {format_count(len(left), 'object')} of the settings stay: {', '.join(left)}")
 
-    async def _annotate(self, resource: Any, name: str, namespace: str | None, annotation: str) -> None:
+    async def _annotate_if_exists(self, resource: Any, name: str, namespace: str | None, annotation: str) -> None:
         try:
             await self._client.patch(resource, {"metadata": {"annotations": {annotation: "true"}}}, name, namespace)
         except NotFound:
@@ -210,13 +210,13 @@ class Uninstallation:
             await asyncio.sleep(_STEP)
             waited += _STEP
 
-    async def _delete_rest(self) -> None:
+    async def _delete_installed_objects(self) -> None:
         """Delete what `transom manifests` created in reverse order, with the CRDs and the namespace last."""
         self.standing = "after the objects of Transom's kinds had gone, before its roles and its namespace had"
         for value in reversed(list(_iter_installed(self._namespace))):
             if value["kind"] != "Namespace":
-                await self._delete(get_resource(value), value["metadata"]["name"], value["metadata"].get("namespace"))
-        tell("transom: definitions, roles, Deployments, registration: gone")
+                await self._delete(build_api_resource(value), value["metadata"]["name"], value["metadata"].get("namespace"))
+        print_to_stderr("transom: definitions, roles, Deployments, registration: gone")
         await self._delete_namespace()
 
     async def _delete_namespace(self) -> None:
@@ -227,9 +227,9 @@ class Uninstallation:
             return
         if LABELS.items() <= (live_namespace.metadata.labels or {}).items():
             await self._delete(NAMESPACES, self._namespace, None)
-            tell(f"transom: namespace {self._namespace}: being deleted")
+            print_to_stderr(f"transom: namespace {self._namespace}: being deleted")
         else:
-            tell(f"transom: namespace {self._namespace} stays: it is not labelled as Transom's")
+            print_to_stderr(f"transom: namespace {self._namespace} stays: it is not labelled as Transom's")
 
     async def _delete(self, resource: Any, name: str, namespace: str | None) -> None:
         try:

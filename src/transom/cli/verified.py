@@ -9,16 +9,16 @@ from transom.common.check_results import Claim
 from transom.hosts.passes.rehearsal import STEPS
 from transom.hosts.passes.verification import VerificationResult
 from transom.hosts.steps.checks import CHECKS
-from transom.hosts.steps.trials import CLEAR, build_trials
+from transom.hosts.steps.trials import CLEAR, build_change_checks
 
-CLAIMS: tuple[Claim, ...] = (*CHECKS, *build_trials("", b""), CLEAR, *STEPS)
+CLAIMS: tuple[Claim, ...] = (*CHECKS, *build_change_checks("", b""), CLEAR, *STEPS)
 """All that can be checked, in order."""
 BEGIN, END = "<!-- made by scripts/reference: checks -->", "<!-- end -->"
 _SIMULATED = "simulated "
 _HEADER = "| check | claim | source | what fails where it is wrong | seen |\n|---|---|---|---|---|\n"
 
 
-class Answered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MachineResults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one machine answered. A `stub` passes there because a program does nothing: that proves nothing."""
 
     checks: Mapping[str, Literal["pass", "fail", "not applicable", "stub"]]
@@ -26,9 +26,9 @@ class Answered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """ISO 8601; empty for a bench of the tests, which is seen at each run of them."""
 
 
-def parse_record(text: bytes) -> dict[str, Answered]:
+def parse_record(text: bytes) -> dict[str, MachineResults]:
     """Parse the machines by name, real ones by their build. Raises msgspec.ValidationError."""
-    return msgspec.yaml.decode(text, type=dict[str, Answered]) if text.strip() else {}
+    return msgspec.yaml.decode(text, type=dict[str, MachineResults]) if text.strip() else {}
 
 
 class NotWindows(Exception):
@@ -42,7 +42,7 @@ def add_to_record(text: bytes, verified: VerificationResult, date: str) -> bytes
     machines = parse_record(text)
     former = machines.get(name := format_machine_name(verified))
     checks = dict(former.checks) if former else {}
-    machines[name] = Answered(checks | {check.id: check.verdict for check in verified.checks}, date)
+    machines[name] = MachineResults(checks | {check.id: check.verdict for check in verified.checks}, date)
     return msgspec.yaml.encode(machines)
 
 
@@ -53,7 +53,7 @@ def format_machine_name(verified: VerificationResult) -> str:
     return " ".join(("Windows", *filter(None, (verified.build, origin.edition, language, origin.ssh_server))))
 
 
-def update_page(page: str, seen: Mapping[str, Answered], claims: Sequence[Claim] = CLAIMS) -> str:
+def update_results_page(page: str, seen: Mapping[str, MachineResults], claims: Sequence[Claim] = CLAIMS) -> str:
     """Return the page with an updated table."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
@@ -69,7 +69,7 @@ def _format_cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _format_machines(check: str, seen: Mapping[str, Answered]) -> str:
+def _format_machines(check: str, seen: Mapping[str, MachineResults]) -> str:
     """Return the machines on which a check passed and those on which it failed."""
     passed = {name: item for name, item in seen.items() if item.checks.get(check) == "pass"}
     failed = {name: item for name, item in seen.items() if item.checks.get(check) == "fail"}
@@ -77,7 +77,7 @@ def _format_machines(check: str, seen: Mapping[str, Answered]) -> str:
     return "; ".join((*_list_machines(passed, every), *(f"not on {name}" for name in _list_machines(failed, every))))
 
 
-def _list_machines(seen: Mapping[str, Answered], every: int) -> list[str]:
+def _list_machines(seen: Mapping[str, MachineResults], every: int) -> list[str]:
     """Return the names, with dates for real ones; simulated ones are joined as `simulated` if there are `every` of them."""
     others = [f"{name} ({item.date})" if item.date else name for name, item in seen.items() if not name.startswith(_SIMULATED)]
     simulated = [name.removeprefix(_SIMULATED) for name in seen if name.startswith(_SIMULATED)]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from transom.diagnosis import newcomers, operating, settings, workloads
-from transom.diagnosis.snapshot import Check, Diagnosis, NotMade, Observed, Seen
+from transom.diagnosis.snapshot import Check, Diagnosis, SkippedCheck, ClusterSnapshot, Evidence
 
 PAGE: Final = "docs/doctor.md"
 CHECKS: Final = (
@@ -18,7 +18,7 @@ CHECKS: Final = (
     Check(
         "base-missing",
         ("EgressProxy", "WindowsInstance"),
-        newcomers.find_missing_base,
+        newcomers.find_missing_base_settings,
         "no host of this cluster gets settings; hosts keep what they have",
     ),
     Check(
@@ -116,7 +116,7 @@ CHECKS: Final = (
         "machines start without the proxy and the CAs, or cannot fetch their bootstrap data",
     ),
     Check(
-        "settings-invalid", (), settings.find_invalid, "no edit of these settings is carried out; what was valid before holds"
+        "settings-invalid", (), settings.find_invalid_settings, "no edit of these settings is carried out; what was valid before holds"
     ),
     Check(
         "https-without-proxy",
@@ -135,7 +135,7 @@ CHECKS: Final = (
     Check(
         "waits-for-you",
         ("EgressProxy", "WindowsInstance"),
-        settings.find_waiting_for_user,
+        settings.find_required_actions,
         "this remains until it is done; then Transom continues automatically",
         needs="status",
     ),
@@ -194,7 +194,7 @@ CHECKS: Final = (
     Check(
         "two-owners",
         ("EgressProxy", "WindowsInstance"),
-        settings.find_two_owners,
+        settings.find_conflicting_owners,
         "each overwrites what the other writes, or one of them is ignored",
         needs="status",
     ),
@@ -270,7 +270,7 @@ CHECKS: Final = (
 )
 
 
-def diagnose(observed: Observed) -> tuple[Diagnosis, ...]:
+def diagnose(observed: ClusterSnapshot) -> tuple[Diagnosis, ...]:
     """Return what looks wrong, in the order of the checks. What could not be read is looked at by no check that needs it."""
     return tuple(
         Diagnosis(
@@ -278,16 +278,16 @@ def diagnose(observed: Observed) -> tuple[Diagnosis, ...]:
             item.object,
             item.evidence,
             check.consequence,
-            format_step(item, observed),
+            format_fix(item, observed),
             item.page or f"{PAGE}#{check.id}",
         )
         for check in CHECKS
-        if (observed.live or check.needs != "cluster") and _can_look(check, observed)
+        if (observed.live or check.needs != "cluster") and _has_required_kinds(check, observed)
         for item in check.look(observed)
     )
 
 
-def format_step(finding: Seen, observed: Observed) -> str:
+def format_fix(finding: Evidence, observed: ClusterSnapshot) -> str:
     """Return what to do: a command for a cluster, of files what to write into them."""
     if observed.live:
         return finding.command
@@ -296,20 +296,20 @@ def format_step(finding: Seen, observed: Observed) -> str:
     return f"fix it in the files; transom validate -f {observed.source} checks them"
 
 
-def list_skipped(observed: Observed, findings: Iterable[Diagnosis]) -> tuple[NotMade, ...]:
+def list_skipped(observed: ClusterSnapshot, findings: Iterable[Diagnosis]) -> tuple[SkippedCheck, ...]:
     """Return the checks that could not be made, so that nothing is known of what they look for."""
     finding = {item.id for item in findings}
-    reasons = ((check.id, _find_obstacle(check, observed)) for check in CHECKS if check.id not in finding)
-    return tuple(NotMade(id_, why) for id_, why in reasons if why)
+    reasons = ((check.id, _find_skip_reason(check, observed)) for check in CHECKS if check.id not in finding)
+    return tuple(SkippedCheck(id_, why) for id_, why in reasons if why)
 
 
 NEEDS_CLUSTER: Final = "needs a cluster"
 
 
-def _find_obstacle(check: Check, observed: Observed) -> str:
+def _find_skip_reason(check: Check, observed: ClusterSnapshot) -> str:
     if not observed.live and check.needs in ("status", "workloads", "cluster"):
         return NEEDS_CLUSTER
-    if not _can_look(check, observed):
+    if not _has_required_kinds(check, observed):
         unread = [kind for kind in check.kinds if kind not in observed.objects and kind not in observed.undefined]
         return f"needs what could not be read: {', '.join(unread)}"
     if check.needs == "settings" and (observed.settings is None or observed.settings.own is None):
@@ -319,7 +319,7 @@ def _find_obstacle(check: Check, observed: Observed) -> str:
     return ""
 
 
-def _can_look(check: Check, observed: Observed) -> bool:
+def _has_required_kinds(check: Check, observed: ClusterSnapshot) -> bool:
     return all(kind in observed.objects or kind in observed.undefined for kind in check.kinds)
 
 
@@ -327,7 +327,7 @@ _HEAD: Final = "<!-- made by scripts/reference: checks -->\n"
 _END: Final = "<!-- end -->\n"
 
 
-def update_page(page: str) -> str:
+def update_doctor_page(page: str) -> str:
     """Return the page with a current section for each check. Raises ValueError if it has no marks for them."""
     before, head, after = page.partition(_HEAD)
     _, end, rest = after.partition(_END)

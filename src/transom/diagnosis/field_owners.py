@@ -39,13 +39,13 @@ def _iter_owners(value: Value, path: tuple[str, ...]) -> Iterator[str]:
         manager = str(entry.get("manager") or "")
         # Helm 3 merges its manifest into what is there, as an update
         applies = entry.get("operation") == "Apply" or manager == _HELM
-        if applies and manager != CLI_MANAGER and not entry.get("subresource") and _has(entry, path):
-            yield _find_tool(manager, value)
+        if applies and manager != CLI_MANAGER and not entry.get("subresource") and _has_field(entry, path):
+            yield _describe_tool(manager, value)
     if get_at(_read_last_applied(value), *path) is not None:
         yield "Argo CD" if _ARGO_TRACKING in get_mapping(get_metadata(value), "annotations") else "`kubectl apply`"
 
 
-def _has(entry: Mapping[str, Any], path: tuple[str, ...]) -> bool:
+def _has_field(entry: Mapping[str, Any], path: tuple[str, ...]) -> bool:
     return get_at(entry.get("fieldsV1"), *(f"f:{part}" for part in path)) is not None
 
 
@@ -58,7 +58,7 @@ def _read_last_applied(value: Value) -> Any:
         return None
 
 
-def _find_tool(manager: str, value: Value) -> str:
+def _describe_tool(manager: str, value: Value) -> str:
     if manager == FIELD_MANAGER:
         source = get_labels(value).get(SOURCE, "")
         origin = get_mapping(get_metadata(value), "annotations").get(ORIGIN)

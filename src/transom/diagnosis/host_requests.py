@@ -22,7 +22,7 @@ _PAUSED: Final = "Paused"
 _MANAGED: Final = "ManagedByOther"
 
 
-class Verb(enum.StrEnum):
+class HostAction(enum.StrEnum):
     """What a person asks of a host."""
 
     PAUSE = "pause"
@@ -56,51 +56,51 @@ class HostProgress(msgspec.Struct, frozen=True):
     message: str
 
 
-def plan_request(verb: Verb, instance: Value, request: str) -> HostPlan:
+def plan_request(verb: HostAction, instance: Value, request: str) -> HostPlan:
     """Return what `verb` changes on an instance; `request` is the text that tells this request from earlier ones."""
     return _PLANS[verb](instance, request)
 
 
-def get_progress(verb: Verb, instance: Value | None, request: str) -> HostProgress:
+def get_progress(verb: HostAction, instance: Value | None, request: str) -> HostProgress:
     """Return how far the operator is with what was asked of an instance; None is one that has been deleted."""
     if instance is None:
         return HostProgress("failed", "the WindowsInstance was deleted")
-    if verb is Verb.PAUSE:
+    if verb is HostAction.PAUSE:
         return _get_pause_progress(instance)
-    if verb is Verb.RESUME:
+    if verb is HostAction.RESUME:
         return _get_unpause_progress(instance)
-    field = "lastHandledRestart" if verb is Verb.RESTART else "lastHandledReconcile"
+    field = "lastHandledRestart" if verb is HostAction.RESTART else "lastHandledReconcile"
     if get_at(instance, "status", field) != request:
         return HostProgress("waiting", _explain_unhandled(instance))
-    if verb in (Verb.FORGET_HOST_KEY, Verb.FORGET_NODE):
+    if verb in (HostAction.FORGET_HOST_KEY, HostAction.FORGET_NODE):
         return _get_recorded_progress(verb, instance)
-    if verb is Verb.ADOPT:
+    if verb is HostAction.ADOPT:
         if get_condition(instance, "Configured").get("reason") == _MANAGED:
             return HostProgress("failed", f"not taken over: {_format_condition(instance, 'Configured')}")
         return HostProgress("done", "taken over")
-    return _build_outcome(instance, "restarted" if verb is Verb.RESTART else "reconciled", restarted=verb is Verb.RESTART)
+    return _build_outcome(instance, "restarted" if verb is HostAction.RESTART else "reconciled", restarted=verb is HostAction.RESTART)
 
 
 # --- plans
 
 
-def _pause(instance: Value, _: str) -> HostPlan:
+def _plan_pause(instance: Value, _: str) -> HostPlan:
     name = get_name(instance)
     if is_paused(instance):
         return HostPlan(name, "unchanged", "already paused")
-    return HostPlan(name, "changed", "paused", paused=True, warnings=_list_reverted(instance, paused=True))
+    return HostPlan(name, "changed", "paused", paused=True, warnings=_list_revert_warnings(instance, paused=True))
 
 
-def _resume(instance: Value, _: str) -> HostPlan:
+def _plan_resume(instance: Value, _: str) -> HostPlan:
     name = get_name(instance)
     if not is_paused(instance):
         return HostPlan(name, "unchanged", "not paused")
-    return HostPlan(name, "changed", "resumed", paused=False, warnings=_list_reverted(instance, paused=False))
+    return HostPlan(name, "changed", "resumed", paused=False, warnings=_list_revert_warnings(instance, paused=False))
 
 
-def _restart(instance: Value, request: str) -> HostPlan:
+def _plan_restart(instance: Value, request: str) -> HostPlan:
     name = get_name(instance)
-    if (refused := _find_refused_plan(instance)) is not None:
+    if (refused := _refuse_paused_host(instance)) is not None:
         return refused
     reasons = {str(get_condition(instance, type_).get("reason")) for type_ in ("ProxyApplied", "TrustApplied")}
     if "PendingBoot" in reasons:
@@ -111,15 +111,15 @@ def _restart(instance: Value, request: str) -> HostPlan:
     return HostPlan(name, "changed", "restart requested", annotations={RESTART: request})
 
 
-def _reconcile(instance: Value, request: str) -> HostPlan:
-    if (refused := _find_refused_plan(instance)) is not None:
+def _plan_reconcile(instance: Value, request: str) -> HostPlan:
+    if (refused := _refuse_paused_host(instance)) is not None:
         return refused
     return HostPlan(get_name(instance), "changed", "reconciliation requested", annotations={RECONCILE: request})
 
 
-def _adopt(instance: Value, request: str) -> HostPlan:
+def _plan_adoption(instance: Value, request: str) -> HostPlan:
     name = get_name(instance)
-    if (refused := _find_refused_plan(instance)) is not None:
+    if (refused := _refuse_paused_host(instance)) is not None:
         return refused
     if get_condition(instance, "Configured").get("reason") != _MANAGED:
         return HostPlan(name, "unchanged", "no other operator is known to manage it")
@@ -129,7 +129,7 @@ def _adopt(instance: Value, request: str) -> HostPlan:
     return HostPlan(name, "changed", f"to take over: {message}", annotations={ADOPT: "true", RECONCILE: request})
 
 
-def _forget_host_key(instance: Value, request: str) -> HostPlan:
+def _plan_host_key_removal(instance: Value, request: str) -> HostPlan:
     name = get_name(instance)
     if get_at(instance, "spec", "hostKey"):
         return HostPlan(name, "failed", "spec.hostKey pins the key of this host: correct it there, or remove it")
@@ -138,21 +138,21 @@ def _forget_host_key(instance: Value, request: str) -> HostPlan:
     return HostPlan(name, "changed", "host key forgotten", annotations={RECONCILE: request}, cleared=("hostKeyFingerprint",))
 
 
-def _forget_node(instance: Value, request: str) -> HostPlan:
+def _plan_node_removal(instance: Value, request: str) -> HostPlan:
     name = get_name(instance)
     if not get_at(instance, "status", "nodeName"):
         return HostPlan(name, "unchanged", "no Node is recorded")
     return HostPlan(name, "changed", "Node forgotten", annotations={RECONCILE: request}, cleared=("nodeName",))
 
 
-_PLANS: Final[dict[Verb, Callable[[Value, str], HostPlan]]] = {
-    Verb.PAUSE: _pause,
-    Verb.RESUME: _resume,
-    Verb.RESTART: _restart,
-    Verb.RECONCILE: _reconcile,
-    Verb.ADOPT: _adopt,
-    Verb.FORGET_HOST_KEY: _forget_host_key,
-    Verb.FORGET_NODE: _forget_node,
+_PLANS: Final[dict[HostAction, Callable[[Value, str], HostPlan]]] = {
+    HostAction.PAUSE: _plan_pause,
+    HostAction.RESUME: _plan_resume,
+    HostAction.RESTART: _plan_restart,
+    HostAction.RECONCILE: _plan_reconcile,
+    HostAction.ADOPT: _plan_adoption,
+    HostAction.FORGET_HOST_KEY: _plan_host_key_removal,
+    HostAction.FORGET_NODE: _plan_node_removal,
 }
 
 
@@ -161,14 +161,14 @@ def is_paused(instance: Value) -> bool:
     return get_at(instance, "spec", "paused") is True
 
 
-def _find_refused_plan(instance: Value) -> HostPlan | None:
+def _refuse_paused_host(instance: Value) -> HostPlan | None:
     if not is_paused(instance):
         return None
     name, namespace = get_name(instance), get_metadata(instance).get("namespace")
     return HostPlan(name, "failed", f"paused, so the operator does not connect to it: transom resume {name} -n {namespace}")
 
 
-def _list_reverted(instance: Value, *, paused: bool) -> tuple[str, ...]:
+def _list_revert_warnings(instance: Value, *, paused: bool) -> tuple[str, ...]:
     word = "true" if paused else "false"
     return tuple(
         f"{owner} sets spec.paused of this object and will revert it: set it to {word} at the source, too"
@@ -195,8 +195,8 @@ def _get_unpause_progress(instance: Value) -> HostProgress:
     return _build_outcome(instance, "resumed")
 
 
-def _get_recorded_progress(verb: Verb, instance: Value) -> HostProgress:
-    field, what = ("hostKeyFingerprint", "host key") if verb is Verb.FORGET_HOST_KEY else ("nodeName", "Node")
+def _get_recorded_progress(verb: HostAction, instance: Value) -> HostProgress:
+    field, what = ("hostKeyFingerprint", "host key") if verb is HostAction.FORGET_HOST_KEY else ("nodeName", "Node")
     value, now = get_at(instance, "status", field), build_host_row(instance)
     if value is None or now.reason in ("HostKeyChanged", "NodeNameChanged"):
         return HostProgress("failed", f"no other {what} was recorded: {_format_status(now)}")

@@ -12,7 +12,7 @@ from transom.controllers.inventory.adoption import OPERATOR as WMCO
 from transom.controllers.runtime.cached import MANAGED_BY_WMCO
 from transom.diagnosis.fields import format_label, get_condition, get_items, get_mapping, get_metadata, get_name, get_namespace
 from transom.diagnosis.overview import build_overview, find_leader
-from transom.diagnosis.snapshot import Observed, Value
+from transom.diagnosis.snapshot import ClusterSnapshot, Value
 from transom.manifests.definitions import GROUP, KINDS, VERSION, build_crds
 from transom.pods.registration import NAME as REGISTRATION
 from transom.pods.registration import is_own
@@ -70,7 +70,7 @@ class ImageAnswer(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-class Cluster(msgspec.Struct, frozen=True):
+class ClusterFacts(msgspec.Struct, frozen=True):
     """What was read of a cluster for both kinds of check.
 
     `groups` are the API groups that it serves, `definitions` those of Transom by name, `binding` the ClusterRoleBinding
@@ -91,7 +91,7 @@ class Cluster(msgspec.Struct, frozen=True):
 # --- before an install
 
 
-def iter_checks_before(cluster: Cluster, own: Rights, roles: str | None, image: ImageAnswer | None) -> Iterator[InstallCheck]:
+def iter_checks_before(cluster: ClusterFacts, own: Rights, roles: str | None, image: ImageAnswer | None) -> Iterator[InstallCheck]:
     """Yield the checks of a cluster before the installation of Transom.
 
     `own` are the rights of the person for what `transom manifests` makes; `roles` is why the server would refuse its roles,
@@ -107,7 +107,7 @@ def iter_checks_before(cluster: Cluster, own: Rights, roles: str | None, image: 
     yield _check_image(image)
 
 
-def _check_kubernetes(cluster: Cluster) -> InstallCheck:
+def _check_kubernetes(cluster: ClusterFacts) -> InstallCheck:
     claim = "the API server has the version that Transom needs"
     match = _NUMBERS.match(cluster.kubernetes)
     if match is None:
@@ -132,7 +132,7 @@ def _check_user(own: Rights, roles: str | None) -> InstallCheck:
     return InstallCheck("rights", claim, "pass", f"{own.asked} rights, and the roles themselves")
 
 
-def _check_definitions_before(cluster: Cluster) -> InstallCheck:
+def _check_definitions_before(cluster: ClusterFacts) -> InstallCheck:
     claim = "Transom's CRDs do not exist, or can be updated"
     if why := cluster.unread.get("CustomResourceDefinition"):
         return _build_unknown("definitions", claim, why)
@@ -147,7 +147,7 @@ def _check_definitions_before(cluster: Cluster) -> InstallCheck:
     return InstallCheck("definitions", claim, "pass", "installed, of this version")
 
 
-def _check_other_install(cluster: Cluster) -> InstallCheck:
+def _check_other_install(cluster: ClusterFacts) -> InstallCheck:
     """Its ClusterRoles, bindings and policies have fixed names: a second one takes the rights of the first."""
     claim = "no other namespace of this cluster has a Transom"
     if why := cluster.unread.get("ClusterRoleBinding") or cluster.unread.get("Deployment"):
@@ -163,7 +163,7 @@ def _check_other_install(cluster: Cluster) -> InstallCheck:
     return InstallCheck("other-transom", claim, "pass", f"one is in {cluster.namespace} already" if mine else "there is none")
 
 
-def _check_peers(cluster: Cluster) -> InstallCheck:
+def _check_peers(cluster: ClusterFacts) -> InstallCheck:
     claim = "no other operator manages Windows nodes, or the proxy of workload clusters"
     if why := cluster.unread.get("Deployment"):
         return _build_unknown("other-operators", claim, why)
@@ -179,7 +179,7 @@ def _check_peers(cluster: Cluster) -> InstallCheck:
     return InstallCheck("other-operators", claim, "warn", ", ".join(parts), do)
 
 
-def _check_windows_nodes(cluster: Cluster) -> InstallCheck:
+def _check_windows_nodes(cluster: ClusterFacts) -> InstallCheck:
     claim = "Windows nodes"
     if why := cluster.unread.get("Node"):
         return _build_unknown("windows-nodes", claim, why)
@@ -190,7 +190,7 @@ def _check_windows_nodes(cluster: Cluster) -> InstallCheck:
     return InstallCheck("windows-nodes", claim, "pass", seen)
 
 
-def _check_platform(cluster: Cluster) -> InstallCheck:
+def _check_platform(cluster: ClusterFacts) -> InstallCheck:
     """Check the platform, which decides the options of `transom manifests`."""
     claim = "the platform, and the options for it"
     openshift, cluster_api = "config.openshift.io" in cluster.groups, "cluster.x-k8s.io" in cluster.groups
@@ -221,17 +221,17 @@ def _check_image(image: ImageAnswer | None) -> InstallCheck:
 # --- after an install
 
 
-def iter_checks_after(cluster: Cluster, seen: Observed, account: Rights) -> Iterator[InstallCheck]:
+def iter_checks_after(cluster: ClusterFacts, snapshot: ClusterSnapshot, account: Rights) -> Iterator[InstallCheck]:
     """Yield the checks of an installation. `account` are the rights of the operator's ServiceAccount."""
     yield _check_definitions_after(cluster)
-    yield from _check_workloads(seen)
-    yield _check_lease(seen)
+    yield from _check_workloads(snapshot)
+    yield _check_lease(snapshot)
     yield _check_binding(cluster)
     yield _check_account(account, cluster.namespace)
-    yield _check_admission(seen)
+    yield _check_admission(snapshot)
 
 
-def _check_definitions_after(cluster: Cluster) -> InstallCheck:
+def _check_definitions_after(cluster: ClusterFacts) -> InstallCheck:
     claim = "Transom's CRDs exist, and have this version"
     do = "transom manifests --part crds | kubectl apply -f -"
     if why := cluster.unread.get("CustomResourceDefinition"):
@@ -249,17 +249,17 @@ def _check_definitions_after(cluster: Cluster) -> InstallCheck:
     return InstallCheck("definitions", claim, "pass", "established, of this version")
 
 
-def _check_workloads(seen: Observed) -> Iterator[InstallCheck]:
+def _check_workloads(snapshot: ClusterSnapshot) -> Iterator[InstallCheck]:
     for name, item in (("transom", "the operator"), (_WEBHOOK, "the admission server")):
         id_, claim = ("operator" if name == "transom" else "admission-server"), f"{item} runs"
-        if not seen.was_read("Deployment"):
-            yield _build_unknown(id_, claim, _explain_unread(seen, "deployments"))
+        if not snapshot.was_read("Deployment"):
+            yield _build_unknown(id_, claim, _explain_unread(snapshot, "deployments"))
             continue
         deployment = next(
-            (own_object for own_object in seen.iter_own_objects("Deployment") if get_name(own_object) == name), None
+            (own_object for own_object in snapshot.iter_own_objects("Deployment") if get_name(own_object) == name), None
         )
         if deployment is None:
-            missing = f"Deployment/{name} does not exist in {seen.namespace}"
+            missing = f"Deployment/{name} does not exist in {snapshot.namespace}"
             if name == _WEBHOOK:
                 yield InstallCheck(id_, claim, "warn", f"{missing}: pods get no settings", "transom manifests --part webhook")
             else:
@@ -273,24 +273,24 @@ def _check_workloads(seen: Observed) -> Iterator[InstallCheck]:
         if current and wanted and min(available, updated) >= wanted:
             yield InstallCheck(id_, claim, "pass", message)
         else:
-            do = f"kubectl describe pods -n {seen.namespace} -l app.kubernetes.io/name=transom; transom doctor says more"
+            do = f"kubectl describe pods -n {snapshot.namespace} -l app.kubernetes.io/name=transom; transom doctor says more"
             yield InstallCheck(id_, claim, "fail", message, do)
 
 
-def _check_lease(seen: Observed) -> InstallCheck:
+def _check_lease(snapshot: ClusterSnapshot) -> InstallCheck:
     claim = "an operator leads: it holds Lease/transom"
-    who = find_leader(seen)
+    who = find_leader(snapshot)
     if who is None:
-        return _build_unknown("lease", claim, _explain_unread(seen, "leases"))
+        return _build_unknown("lease", claim, _explain_unread(snapshot, "leases"))
     if who.working:
         return InstallCheck("lease", claim, "pass", f"{who.holder}, renewed {who.renewed}")
     last = f"{who.holder} was the last, renewed {who.renewed}" if who.holder else "it never had a holder"
     if not who.holder and who.renewed:
         last = f"the last leader stopped cleanly, renewed {who.renewed}"
-    return InstallCheck("lease", claim, "fail", last, f"kubectl logs deployment/transom -n {seen.namespace}")
+    return InstallCheck("lease", claim, "fail", last, f"kubectl logs deployment/transom -n {snapshot.namespace}")
 
 
-def _check_binding(cluster: Cluster) -> InstallCheck:
+def _check_binding(cluster: ClusterFacts) -> InstallCheck:
     claim = "ClusterRoleBinding transom names the ServiceAccount of this namespace"
     if why := cluster.unread.get("ClusterRoleBinding"):
         return _build_unknown("binding", claim, why)
@@ -301,7 +301,7 @@ def _check_binding(cluster: Cluster) -> InstallCheck:
     if named:
         do = f"the Transom in {cluster.namespace} has no rights: apply its manifests again, or use -n {named}"
         return InstallCheck("binding", claim, "fail", f"it names {named}: another install took it over", do)
-    return InstallCheck("binding", claim, "fail", "there is none", _apply_rbac(cluster.namespace))
+    return InstallCheck("binding", claim, "fail", "there is none", _format_rbac_command(cluster.namespace))
 
 
 def _check_account(rights: Rights, namespace: str) -> InstallCheck:
@@ -310,27 +310,27 @@ def _check_account(rights: Rights, namespace: str) -> InstallCheck:
         return _build_unknown("account", claim, rights.why)
     if rights.missing:
         seen = f"system:serviceaccount:{namespace}:transom may not {_format_rights(rights.missing)}"
-        return InstallCheck("account", claim, "fail", seen, _apply_rbac(namespace))
+        return InstallCheck("account", claim, "fail", seen, _format_rbac_command(namespace))
     return InstallCheck("account", claim, "pass", f"{rights.asked} rights")
 
 
-def _apply_rbac(namespace: str) -> str:
+def _format_rbac_command(namespace: str) -> str:
     return f"transom manifests -n {namespace} --part rbac | kubectl apply -f - (with the options of the install)"
 
 
-def _check_admission(seen: Observed) -> InstallCheck:
+def _check_admission(snapshot: ClusterSnapshot) -> InstallCheck:
     claim = "the admission server is registered, and answers"
-    hook = build_overview(seen).webhook
-    if hook is None or not seen.was_read("MutatingWebhookConfiguration"):
-        return _build_unknown("admission", claim, _explain_unread(seen, "mutatingwebhookconfigurations"))
-    live = next((obj for obj in seen.list_objects("MutatingWebhookConfiguration") if get_name(obj) == REGISTRATION), None)
-    do = f"kubectl logs deployment/{_WEBHOOK} -n {seen.namespace}, and look at its Service and the network to the API server"
+    hook = build_overview(snapshot).webhook
+    if hook is None or not snapshot.was_read("MutatingWebhookConfiguration"):
+        return _build_unknown("admission", claim, _explain_unread(snapshot, "mutatingwebhookconfigurations"))
+    live = next((obj for obj in snapshot.list_objects("MutatingWebhookConfiguration") if get_name(obj) == REGISTRATION), None)
+    do = f"kubectl logs deployment/{_WEBHOOK} -n {snapshot.namespace}, and look at its Service and the network to the API server"
     if hook.reason in ("NotRegistered", "NotCalled", "Outdated", "PodsRefused"):
         return InstallCheck("admission", claim, "fail", f"{hook.reason}: {hook.message}", do)
     if hook.reason == "Injected":
         return InstallCheck("admission", claim, "pass", hook.message)
     if live is None:
-        wanted = any(get_name(own_object) == _WEBHOOK for own_object in seen.iter_own_objects("Deployment"))
+        wanted = any(get_name(own_object) == _WEBHOOK for own_object in snapshot.iter_own_objects("Deployment"))
         message = f"MutatingWebhookConfiguration/{REGISTRATION} does not exist"
         if wanted:
             return InstallCheck("admission", claim, "fail", message, do)
@@ -389,8 +389,8 @@ def _build_unknown(id_: str, claim: str, why: str) -> InstallCheck:
     )
 
 
-def _explain_unread(seen: Observed, plural: str) -> str:
-    return next((item.why for item in seen.unread if item.what.startswith(plural)), plural)
+def _explain_unread(snapshot: ClusterSnapshot, plural: str) -> str:
+    return next((item.why for item in snapshot.unread if item.what.startswith(plural)), plural)
 
 
 def _format_rights(rights: Sequence[Right]) -> str:

@@ -17,7 +17,7 @@ from transom.diagnosis.fields import (
     get_namespace,
 )
 from transom.diagnosis.overview import describe_termination, find_leader, iter_missing_rights
-from transom.diagnosis.snapshot import Observed, Seen
+from transom.diagnosis.snapshot import ClusterSnapshot, Evidence
 from transom.pods.environment import explain_exclusion
 from transom.pods.registration import NAME as REGISTRATION
 from transom.proxy.layers import BASE
@@ -30,21 +30,21 @@ from transom.windows.nodes.windows_instance import KEY, PREVIOUS, WindowsInstanc
 _NOT_PULLED: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 
 
-def find_missing_base(seen: Observed) -> Iterator[Seen]:
+def find_missing_base_settings(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find a missing base EgressProxy although there are consumers for it."""
-    proxies = seen.list_objects("EgressProxy")
+    proxies = snapshot.list_objects("EgressProxy")
     hosts = [
         own_object
-        for own_object in seen.iter_own_objects("WindowsInstance")
+        for own_object in snapshot.iter_own_objects("WindowsInstance")
         if get_at(own_object, "spec", "clusterRef") is None
     ]
-    if any(get_name(proxy) == BASE for proxy in (*proxies, *seen.list_objects("Proxy"))):
+    if any(get_name(proxy) == BASE for proxy in (*proxies, *snapshot.list_objects("Proxy"))):
         return
-    if not hosts and (not proxies or seen.list_objects("Cluster")):
+    if not hosts and (not proxies or snapshot.list_objects("Cluster")):
         return
     if not proxies:
         evidence = f"no EgressProxy exists, and it would apply to {format_count(len(hosts), 'WindowsInstance')}"
-        yield Seen(f"EgressProxy/{BASE}", evidence, _INIT, edit=_INIT_FILES)
+        yield Evidence(f"EgressProxy/{BASE}", evidence, _INIT, edit=_INIT_FILES)
         return
     names = ", ".join(map(get_name, proxies))
     # one with a selector is meant for some workload clusters
@@ -52,58 +52,58 @@ def find_missing_base(seen: Observed) -> Iterator[Seen]:
     first = next(iter(likely), get_name(proxies[0]))
     if not likely:
         evidence = f"EgressProxies are {names}: all select workload clusters, and none is named `{BASE}`"
-        yield Seen(f"EgressProxy/{first}", evidence, _INIT, edit=_INIT_FILES)
+        yield Evidence(f"EgressProxy/{first}", evidence, _INIT, edit=_INIT_FILES)
         return
     command = f"{_format_copy_command('egressproxy', first, '', BASE, rename=True)} && kubectl delete egressproxy {first}"
     edit = f"set metadata.name to {BASE}"
-    yield Seen(f"EgressProxy/{first}", f"EgressProxies are {names}: none is named `{BASE}`", command, edit=edit)
+    yield Evidence(f"EgressProxy/{first}", f"EgressProxies are {names}: none is named `{BASE}`", command, edit=edit)
 
 
 _INIT: Final = "transom init DIR makes one to start from; then: kubectl apply -f DIR"
 _INIT_FILES: Final = "transom init DIR makes one to start from: copy its egress.yaml"
 
 
-def find_instances_elsewhere(seen: Observed) -> Iterator[Seen]:
+def find_instances_elsewhere(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find WindowsInstances and ConfigMaps `windows-instances` in namespaces that Transom does not watch."""
-    listed = [obj for obj in seen.list_objects("ConfigMap") if get_name(obj) == CONFIG_MAP]
-    for kind, entry in (("WindowsInstance", seen.list_objects("WindowsInstance")), ("ConfigMap", listed)):
+    listed = [obj for obj in snapshot.list_objects("ConfigMap") if get_name(obj) == CONFIG_MAP]
+    for kind, entry in (("WindowsInstance", snapshot.list_objects("WindowsInstance")), ("ConfigMap", listed)):
         for item in entry:
             namespace, name, of = get_namespace(item) or "", get_name(item), kind.lower()
-            if namespace not in (seen.namespace, OF_PEER):
-                moved = _format_copy_command(of, name, namespace, seen.namespace)
-                evidence = f"it is in namespace {namespace}, Transom in {seen.namespace}"
-                edit = f"set metadata.namespace to {seen.namespace}, or name {namespace} with -n"
-                yield Seen(
+            if namespace not in (snapshot.namespace, OF_PEER):
+                moved = _format_copy_command(of, name, namespace, snapshot.namespace)
+                evidence = f"it is in namespace {namespace}, Transom in {snapshot.namespace}"
+                edit = f"set metadata.namespace to {snapshot.namespace}, or name {namespace} with -n"
+                yield Evidence(
                     format_label(kind, item), evidence, f"{moved} && kubectl delete {of} {name} -n {namespace}", edit=edit
                 )
 
 
-def find_references_elsewhere(seen: Observed) -> Iterator[Seen]:
+def find_references_elsewhere(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find Secrets and ConfigMaps named by the settings that are not in Transom's namespace."""
-    if describe_termination(seen):
+    if describe_termination(snapshot):
         # nothing can be created there
         return
-    for kind, name, by in iter_references(seen):
-        if any(get_name(own_object) == name for own_object in seen.iter_own_objects(kind)):
+    for kind, name, by in iter_references(snapshot):
+        if any(get_name(own_object) == name for own_object in snapshot.iter_own_objects(kind)):
             continue
-        places = [namespace for item, namespace, named in seen.elsewhere if (item, named) == (kind, name)]
-        wanted = f"{kind}/{seen.namespace}/{name}"
+        places = [namespace for item, namespace, named in snapshot.elsewhere if (item, named) == (kind, name)]
+        wanted = f"{kind}/{snapshot.namespace}/{name}"
         if places:
-            evidence = f"{by} names it; it is in namespace {', '.join(places)}, and not in {seen.namespace}"
-            yield Seen(wanted, evidence, _format_copy_command(kind.lower(), name, places[0], seen.namespace))
+            evidence = f"{by} names it; it is in namespace {', '.join(places)}, and not in {snapshot.namespace}"
+            yield Evidence(wanted, evidence, _format_copy_command(kind.lower(), name, places[0], snapshot.namespace))
         else:
             edit = _format_addition(kind, name, by)
-            yield Seen(wanted, f"{by} names it, and there is none", _format_creation(kind, name, by, seen.namespace), edit=edit)
+            yield Evidence(wanted, f"{by} names it, and there is none", _format_creation(kind, name, by, snapshot.namespace), edit=edit)
 
 
-def iter_references(seen: Observed) -> Iterator[tuple[str, str, str]]:
+def iter_references(snapshot: ClusterSnapshot) -> Iterator[tuple[str, str, str]]:
     """Kind and name of each object that Transom reads from its namespace, and the object that names it; each once."""
     owners: dict[tuple[str, str], str] = {}
-    for obj in seen.list_objects("EgressProxy"):
+    for obj in snapshot.list_objects("EgressProxy"):
         for kind, field in (("Secret", "credentialsSecret"), ("ConfigMap", "trustedCA")):
             if name := get_at(obj, "spec", field, "name"):
                 owners.setdefault((kind, str(name)), f"spec.{field} of EgressProxy/{get_name(obj)}")
-    for own_object in seen.iter_own_objects("WindowsInstance"):
+    for own_object in snapshot.iter_own_objects("WindowsInstance"):
         name = get_at(own_object, "spec", "keySecret", "name") or WindowsInstanceSpec().key_secret.name
         owners.setdefault(("Secret", str(name)), f"spec.keySecret of WindowsInstance/{get_name(own_object)}")
     yield from ((kind, name, by) for (kind, name), by in owners.items())
@@ -128,24 +128,24 @@ def _format_addition(kind: str, name: str, by: str) -> str:
     return f"add Secret {name} to the files, with the keys username and password"
 
 
-def find_missing_definitions(seen: Observed) -> Iterator[Seen]:
+def find_missing_definitions(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find out if the server does not serve Transom's kinds."""
-    if seen.undefined:
-        evidence = f"{seen.source} does not know {', '.join(seen.undefined)}: is it the cluster that is meant?"
-        yield Seen("CustomResourceDefinition", evidence, "transom manifests --part crds | kubectl apply -f -")
+    if snapshot.undefined:
+        evidence = f"{snapshot.source} does not know {', '.join(snapshot.undefined)}: is it the cluster that is meant?"
+        yield Evidence("CustomResourceDefinition", evidence, "transom manifests --part crds | kubectl apply -f -")
 
 
 _LONGEST_LEASE: Final = 60
 """Seconds. `transom run` writes 15."""
 
 
-def find_missing_leader(seen: Observed) -> Iterator[Seen]:
+def find_missing_leader(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find out if no operator runs although there is work."""
-    leader_state = find_leader(seen)
+    leader_state = find_leader(snapshot)
     if (
         leader_state is None
         or leader_state.working
-        or not (seen.list_objects("EgressProxy") or seen.list_objects("WindowsInstance"))
+        or not (snapshot.list_objects("EgressProxy") or snapshot.list_objects("WindowsInstance"))
     ):
         return
     evidence = (
@@ -154,29 +154,29 @@ def find_missing_leader(seen: Observed) -> Iterator[Seen]:
         else "it never had a holder"
     )
     if leader_state.holder:
-        renewed = format_age(seen.now, parse_timestamp(leader_state.renewed)) or "never"
+        renewed = format_age(snapshot.now, parse_timestamp(leader_state.renewed)) or "never"
         evidence = f"{leader_state.holder} was the last to hold it, and renewed it {renewed} ago"
     labels = "-l app.kubernetes.io/component=operator"
-    command = f"kubectl describe pods -n {seen.namespace} {labels}"
-    if any(_is_running(pod) for pod in seen.iter_own_objects("Pod")):
-        command = f"kubectl logs -n {seen.namespace} {labels} --tail=50"
-    if next(iter_missing_rights(seen), None):
+    command = f"kubectl describe pods -n {snapshot.namespace} {labels}"
+    if any(_is_running(pod) for pod in snapshot.iter_own_objects("Pod")):
+        command = f"kubectl logs -n {snapshot.namespace} {labels} --tail=50"
+    if next(iter_missing_rights(snapshot), None):
         evidence += "; its ServiceAccount lacks rights (rights-missing)"
-    made = next((own_object for own_object in seen.iter_own_objects("Deployment") if get_name(own_object) == "transom"), None)
+    made = next((own_object for own_object in snapshot.iter_own_objects("Deployment") if get_name(own_object) == "transom"), None)
     if made is not None and get_at(made, "spec", "replicas") == 0:
-        command = f"kubectl scale deployment transom -n {seen.namespace} --replicas=2"
+        command = f"kubectl scale deployment transom -n {snapshot.namespace} --replicas=2"
         evidence += "; Deployment transom has 0 replicas"
-    elif why := "; ".join(_explain_pods_not_running(seen)):
+    elif why := "; ".join(_explain_pods_not_running(snapshot)):
         evidence += f"; {why}"
-    if seen.was_read("Deployment") and not any(
-        get_name(own_object) == "transom" for own_object in seen.iter_own_objects("Deployment")
+    if snapshot.was_read("Deployment") and not any(
+        get_name(own_object) == "transom" for own_object in snapshot.iter_own_objects("Deployment")
     ):
         command = "transom manifests --image REGISTRY/transom:TAG | kubectl apply -f -"
-        evidence += f"; Deployment transom does not exist in namespace {seen.namespace}"
+        evidence += f"; Deployment transom does not exist in namespace {snapshot.namespace}"
     if leader_state.holder and leader_state.duration > _LONGEST_LEASE:
-        command = f"kubectl delete lease transom -n {seen.namespace}"
+        command = f"kubectl delete lease transom -n {snapshot.namespace}"
         evidence += f"; no replica takes it for {leader_state.duration:,} s, which Transom does not write"
-    yield Seen(f"Lease/{seen.namespace}/transom", evidence, command)
+    yield Evidence(f"Lease/{snapshot.namespace}/transom", evidence, command)
 
 
 def _is_running(pod: Mapping[str, Any]) -> bool:
@@ -184,9 +184,9 @@ def _is_running(pod: Mapping[str, Any]) -> bool:
     return get_labels(pod).get("app.kubernetes.io/component") == "operator" and get_at(pod, "status", "phase") == "Running"
 
 
-def _explain_pods_not_running(seen: Observed) -> Iterator[str]:
+def _explain_pods_not_running(snapshot: ClusterSnapshot) -> Iterator[str]:
     """Iterate over reasons why the operator's pods do not run."""
-    for pod in seen.iter_own_objects("Pod"):
+    for pod in snapshot.iter_own_objects("Pod"):
         if get_labels(pod).get("app.kubernetes.io/component") != "operator":
             continue
         unscheduled = get_condition(pod, "PodScheduled")
@@ -199,74 +199,74 @@ def _explain_pods_not_running(seen: Observed) -> Iterator[str]:
                 yield f"{get_name(pod)}: {waiting['reason']}{last}"
 
 
-def find_image_errors(seen: Observed) -> Iterator[Seen]:
+def find_image_errors(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find pods of Transom whose image cannot be pulled."""
-    for pod in seen.iter_own_objects("Pod"):
+    for pod in snapshot.iter_own_objects("Pod"):
         for status in (*get_items(pod, "status", "initContainerStatuses"), *get_items(pod, "status", "containerStatuses")):
             waiting = get_mapping(status, "state", "waiting")
             if waiting.get("reason") in _NOT_PULLED:
                 evidence = f"{status.get('image')}: {waiting['reason']}: {waiting.get('message') or 'no word of the runtime'}"
                 command = "transom manifests --image REGISTRY/transom:TAG | kubectl apply -f - (make one: docs/image.md)"
-                yield Seen(format_label("Pod", pod), evidence, command)
+                yield Evidence(format_label("Pod", pod), evidence, command)
                 break
 
 
-def find_encrypted_keys(seen: Observed) -> Iterator[Seen]:
+def find_encrypted_keys(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find SSH keys with a passphrase."""
-    names = {name for kind, name, by in iter_references(seen) if kind == "Secret" and by.startswith("spec.keySecret")}
-    for secret in seen.iter_own_objects("Secret"):
+    names = {name for kind, name, by in iter_references(snapshot) if kind == "Secret" and by.startswith("spec.keySecret")}
+    for secret in snapshot.iter_own_objects("Secret"):
         data = get_mapping(secret, "data")
         for entry in (KEY, PREVIOUS):
             key = data.get(entry)
             if get_name(secret) in names and isinstance(key, Secret) and has_passphrase(key.reveal()):
-                made = f"kubectl create secret generic {get_name(secret)} -n {seen.namespace} --from-file={entry}=COPY"
+                made = f"kubectl create secret generic {get_name(secret)} -n {snapshot.namespace} --from-file={entry}=COPY"
                 command = f"ssh-keygen -p -N '' -f COPY && {made} --dry-run=client -o yaml | kubectl apply -f -"
                 edit = f"run ssh-keygen -p -N '' -f COPY, and put the content of COPY into the Secret as {entry}"
-                object_name = f"Secret/{seen.namespace}/{get_name(secret)}"
-                yield Seen(object_name, f"{entry} is sealed with a passphrase", command, edit=edit)
+                object_name = f"Secret/{snapshot.namespace}/{get_name(secret)}"
+                yield Evidence(object_name, f"{entry} is sealed with a passphrase", command, edit=edit)
 
 
-def find_line_breaks_in_credentials(seen: Observed) -> Iterator[Seen]:
+def find_line_breaks_in_credentials(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find proxy credentials that end with a line break, as `echo` and editors write one."""
-    names = {name for kind, name, by in iter_references(seen) if kind == "Secret" and by.startswith("spec.credentialsSecret")}
-    for secret in seen.iter_own_objects("Secret"):
+    names = {name for kind, name, by in iter_references(snapshot) if kind == "Secret" and by.startswith("spec.credentialsSecret")}
+    for secret in snapshot.iter_own_objects("Secret"):
         data = get_mapping(secret, "data")
         broken = [
-            key for key in ("username", "password") if isinstance(credential := data.get(key), Secret) and _ends(credential)
+            key for key in ("username", "password") if isinstance(credential := data.get(key), Secret) and _ends_with_line_break(credential)
         ]
         if get_name(secret) in names and broken:
-            name = f"{get_name(secret)} -n {seen.namespace}"
+            name = f"{get_name(secret)} -n {snapshot.namespace}"
             made = f"kubectl create secret generic {name} --from-literal=username=USER --from-file=password=/dev/stdin"
             command = f"printf %s PASSWORD | {made} --dry-run=client -o yaml | kubectl apply -f -"
             problem, edit = (
-                f"Secret/{seen.namespace}/{get_name(secret)}",
+                f"Secret/{snapshot.namespace}/{get_name(secret)}",
                 "write the value without it: `printf %s PASSWORD | base64`",
             )
-            yield Seen(problem, f"{' and '.join(broken)}: ends with a line break", command, edit=edit)
+            yield Evidence(problem, f"{' and '.join(broken)}: ends with a line break", command, edit=edit)
 
 
-def _ends(text: Secret) -> bool:
+def _ends_with_line_break(text: Secret) -> bool:
     return text.reveal().endswith("\n")
 
 
-def find_idle_webhook(seen: Observed) -> Iterator[Seen]:
+def find_idle_webhook(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find a registration, existing or expected, with which no pod gets settings."""
-    egress = seen.pod_egress
+    egress = snapshot.pod_egress
     if egress is None or not egress.gives:
         return
     if egress.withheld:
         evidence = "the proxy has credentials, and spec.pods.namespaceSelector is not set: pods get no proxy"
-        yield Seen(f"EgressProxy/{BASE}", evidence, _SELECT)
+        yield Evidence(f"EgressProxy/{BASE}", evidence, _SELECT)
         return
-    for item in seen.list_objects("MutatingWebhookConfiguration"):
+    for item in snapshot.list_objects("MutatingWebhookConfiguration"):
         if get_name(item) == REGISTRATION and not item.get("webhooks"):
             evidence = "it asks about no pod, though the settings are for pods"
-            command = f"kubectl rollout restart deployment/transom-webhook -n {seen.namespace}"
-            yield Seen(f"MutatingWebhookConfiguration/{REGISTRATION}", evidence, command)
+            command = f"kubectl rollout restart deployment/transom-webhook -n {snapshot.namespace}"
+            yield Evidence(f"MutatingWebhookConfiguration/{REGISTRATION}", evidence, command)
     spaces = [
         obj
-        for obj in seen.list_objects("Namespace")
-        if explain_exclusion(get_name(obj), get_labels(obj), seen.namespace) is None
+        for obj in snapshot.list_objects("Namespace")
+        if explain_exclusion(get_name(obj), get_labels(obj), snapshot.namespace) is None
     ]
     if (
         egress.selector is not None
@@ -274,7 +274,7 @@ def find_idle_webhook(seen: Observed) -> Iterator[Seen]:
         and not any(egress.is_selected(get_name(space), get_labels(space)) for space in spaces)
     ):
         evidence = f"spec.pods.namespaceSelector selects none of {format_count(len(spaces), 'Namespace')}"
-        yield Seen(f"EgressProxy/{BASE}", evidence, "kubectl label namespace NAME KEY=VALUE, as the selector asks for")
+        yield Evidence(f"EgressProxy/{BASE}", evidence, "kubectl label namespace NAME KEY=VALUE, as the selector asks for")
 
 
 _SELECT: Final = (
@@ -292,9 +292,9 @@ def _format_copy_command(kind: str, name: str, place: str, to: str, *, rename: b
     return f"kubectl get {kind} {name}{source} -o yaml | {edit} | kubectl apply{target} -f -"
 
 
-def find_changed_host_keys(seen: Observed) -> Iterator[Seen]:
+def find_changed_host_keys(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find hosts that present another key than the recorded one."""
-    for own_object in seen.iter_own_objects("WindowsInstance"):
+    for own_object in snapshot.iter_own_objects("WindowsInstance"):
         key_condition = next(
             (
                 each
@@ -304,8 +304,8 @@ def find_changed_host_keys(seen: Observed) -> Iterator[Seen]:
             None,
         )
         if key_condition is not None:
-            command = find_remedy("HostKeyChanged", get_name(own_object), seen.namespace)
-            yield Seen(format_label("WindowsInstance", own_object), str(key_condition.get("message")), command)
+            command = find_remedy("HostKeyChanged", get_name(own_object), snapshot.namespace)
+            yield Evidence(format_label("WindowsInstance", own_object), str(key_condition.get("message")), command)
 
 
 def _is_key_changed(key_condition: Mapping[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from transom.diagnosis.overview import (
     find_leader,
     format_deletion_step,
 )
-from transom.diagnosis.snapshot import Observed, Seen
+from transom.diagnosis.snapshot import ClusterSnapshot, Evidence
 from transom.pods.registration import NAME as REGISTRATION
 from transom.pods.registration import is_own
 from transom.reasons.reason_table import REASONS
@@ -24,24 +24,24 @@ _WEBHOOK = "transom-webhook"
 _BOUND = ("transom", _WEBHOOK)
 
 
-def find_refused_pods(seen: Observed) -> Iterator[Seen]:
+def find_refused_pods(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find that the API server refuses new pods: `failurePolicy: Fail`, and no admission server answers."""
     reason = REASONS["PodsRefused"]
     command = reason.remedy.replace("`", "")
-    for proxy in seen.list_objects("EgressProxy"):
+    for proxy in snapshot.list_objects("EgressProxy"):
         injected = get_condition(proxy, "PodsInjected")
         if injected.get("reason") == reason.id:
-            yield Seen(format_label("EgressProxy", proxy), str(injected.get("message")), command)
+            yield Evidence(format_label("EgressProxy", proxy), str(injected.get("message")), command)
             return
-    registration = next((obj for obj in seen.list_objects("MutatingWebhookConfiguration") if get_name(obj) == REGISTRATION), {})
+    registration = next((obj for obj in snapshot.list_objects("MutatingWebhookConfiguration") if get_name(obj) == REGISTRATION), {})
     if not is_own(registration) or not _is_fail_closed(registration):
         return
-    server = next((own_object for own_object in seen.iter_own_objects("Deployment") if get_name(own_object) == _WEBHOOK), None)
+    server = next((own_object for own_object in snapshot.iter_own_objects("Deployment") if get_name(own_object) == _WEBHOOK), None)
     services = [item for item in get_items(registration, "webhooks") if get_at(item, "clientConfig", "service")]
     if services and (server is None or not get_at(server, "status", "availableReplicas")):
         state = "no Deployment exists with the name" if server is None else "no pod is available of Deployment"
-        evidence = f"failurePolicy is Fail, and {state} {_WEBHOOK} in namespace {seen.namespace}"
-        yield Seen(f"MutatingWebhookConfiguration/{REGISTRATION}", evidence, command)
+        evidence = f"failurePolicy is Fail, and {state} {_WEBHOOK} in namespace {snapshot.namespace}"
+        yield Evidence(f"MutatingWebhookConfiguration/{REGISTRATION}", evidence, command)
 
 
 def _is_fail_closed(registration: Mapping[str, Any]) -> bool:
@@ -49,69 +49,69 @@ def _is_fail_closed(registration: Mapping[str, Any]) -> bool:
     return any(item.get("failurePolicy", "Fail") == "Fail" for item in get_items(registration, "webhooks"))
 
 
-def find_bindings_elsewhere(seen: Observed) -> Iterator[Seen]:
+def find_bindings_elsewhere(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find a ClusterRoleBinding of Transom that binds another namespace's ServiceAccount: another install took it."""
-    for binding in seen.list_objects("ClusterRoleBinding"):
+    for binding in snapshot.list_objects("ClusterRoleBinding"):
         if get_name(binding) not in _BOUND:
             continue
         namespaces = sorted({str(item.get("namespace")) for item in get_items(binding, "subjects")})
-        if seen.namespace in namespaces:
+        if snapshot.namespace in namespaces:
             continue
-        deployed = any(get_name(own_object) == get_name(binding) for own_object in seen.iter_own_objects("Deployment"))
+        deployed = any(get_name(own_object) == get_name(binding) for own_object in snapshot.iter_own_objects("Deployment"))
         if not deployed and get_name(binding) != "transom":
             continue
         named = f"the ServiceAccount of namespace {', '.join(namespaces)}" if namespaces else "no ServiceAccount"
-        evidence = f"it binds {named}, and Transom is in {seen.namespace}: one Transom works in a cluster"
+        evidence = f"it binds {named}, and Transom is in {snapshot.namespace}: one Transom works in a cluster"
         uninstall = f"transom uninstall -n {namespaces[0]} removes the other one; " if namespaces else ""
-        command = f"{_apply_rights(seen.namespace)}, or use -n {namespaces[0]}" if namespaces else _apply_rights(seen.namespace)
-        yield Seen(f"ClusterRoleBinding/{get_name(binding)}", evidence, f"{uninstall}{command}")
+        command = f"{_format_rights_command(snapshot.namespace)}, or use -n {namespaces[0]}" if namespaces else _format_rights_command(snapshot.namespace)
+        yield Evidence(f"ClusterRoleBinding/{get_name(binding)}", evidence, f"{uninstall}{command}")
 
 
-def find_missing_rights(seen: Observed) -> Iterator[Seen]:
+def find_missing_rights(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find a right that an option in use requires and the API server does not grant to Transom's ServiceAccount."""
     accounts: dict[str, list[str]] = {}
-    for obj in seen.list_objects("SubjectAccessReview"):
+    for obj in snapshot.list_objects("SubjectAccessReview"):
         if get_at(obj, "status", "allowed") is False:
             accounts.setdefault(str(get_at(obj, "spec", "user")), []).append(get_name(obj))
     for account, rights in accounts.items():
         _, _, namespace, name = account.split(":")
-        yield Seen(f"ServiceAccount/{namespace}/{name}", f"it may not {', '.join(rights)}", _apply_rights(namespace))
+        yield Evidence(f"ServiceAccount/{namespace}/{name}", f"it may not {', '.join(rights)}", _format_rights_command(namespace))
 
 
-def find_refused_writes(seen: Observed) -> Iterator[Seen]:
+def find_refused_writes(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find that the API server refuses writes of the operator, although it has the right: a quota, a webhook, a policy."""
     command = REASONS["WriteRefused"].remedy
-    if refused := describe_refused_writes(seen):
-        yield Seen(f"Lease/{seen.namespace}/transom", f"the API server refuses: {refused}", command)
+    if refused := describe_refused_writes(snapshot):
+        yield Evidence(f"Lease/{snapshot.namespace}/transom", f"the API server refuses: {refused}", command)
 
 
-def _apply_rights(namespace: str) -> str:
+def _format_rights_command(namespace: str) -> str:
     return f"transom manifests -n {namespace} --part rbac --part webhook | kubectl apply -f - (with the options of the install)"
 
 
-def find_waiting_deletions(seen: Observed) -> Iterator[Seen]:
+def find_waiting_deletions(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find objects of Transom that are being deleted while no operator can end the deletion."""
-    if why := describe_termination(seen):
+    if why := describe_termination(snapshot):
         command = "delete what blocks it (the next findings), then install again; docs/uninstall.md#if-a-deletion-does-not-end"
-        yield Seen(f"Namespace/{seen.namespace}", why, command)
-    who = find_leader(seen)
-    if who is not None and who.working and not describe_termination(seen):
+        yield Evidence(f"Namespace/{snapshot.namespace}", why, command)
+    who = find_leader(snapshot)
+    if who is not None and who.working and not describe_termination(snapshot):
         return
     for kind, row in (("EgressProxy", build_proxy_row), ("WindowsInstance", build_host_row)):
-        for obj in seen.list_objects(kind):
+        for obj in snapshot.list_objects(kind):
             if get_metadata(obj).get("deletionTimestamp") and get_metadata(obj).get("finalizers"):
                 status = row(obj)
                 step = format_deletion_step(kind, status.name, status.namespace)
-                yield Seen(format_label(kind, obj), status.message, f"start the operator, or leave hosts unchanged: {step}")
+                yield Evidence(format_label(kind, obj), status.message, f"start the operator, or leave hosts unchanged: {step}")
 
 
-def find_unobserved_edits(seen: Observed) -> Iterator[Seen]:
+def find_unobserved_edits(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find an object whose status is of another generation: the operator has not observed its edit."""
     for kind, row in (("EgressProxy", build_proxy_row), ("WindowsInstance", build_host_row)):
-        for obj in seen.list_objects(kind):
+        for obj in snapshot.list_objects(kind):
             status = row(obj)
             if status.reason in (NOT_OBSERVED, STATUS_NEWER):
-                command = f"kubectl rollout restart deployment transom -n {seen.namespace}"
+                command = f"kubectl rollout restart deployment transom -n {snapshot.namespace}"
                 if status.reason == NOT_OBSERVED:
-                    command = f"kubectl logs deployment/transom -n {seen.namespace} --tail=50"
-                yield Seen(format_label(kind, obj), status.message, command)
+                    command = f"kubectl logs deployment/transom -n {snapshot.namespace} --tail=50"
+                yield Evidence(format_label(kind, obj), status.message, command)

@@ -12,12 +12,12 @@ from transom.common.timestamps import parse_timestamp
 from transom.controllers.egress.host_counts import WAITS
 from transom.controllers.runtime.lease_annotations import REFUSED_WRITES
 from transom.diagnosis.fields import get_condition, get_items, get_labels, get_mapping, get_metadata, get_name, get_namespace
-from transom.diagnosis.snapshot import Observed, Unread, Value
+from transom.diagnosis.snapshot import ClusterSnapshot, ReadFailure, Value
 from transom.pods.outdated import Outdated
 from transom.pods.registration import NAME as REGISTRATION
 from transom.proxy.layers import BASE
 from transom.proxy.objects import LabelSelector
-from transom.reasons.reason_table import find_page, find_remedy
+from transom.reasons.reason_table import find_reason_page, find_remedy
 
 State = Literal["failed", "waiting", "ready"]
 WAITING: Final = WAITS | {"Paused", "NotObserved"}
@@ -122,7 +122,7 @@ class WebhookState(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class Running(msgspec.Struct, frozen=True):
+class DeploymentState(msgspec.Struct, frozen=True):
     """A Deployment of Transom's."""
 
     image: str
@@ -141,9 +141,9 @@ class Overview(msgspec.Struct, frozen=True):
     pods: tuple[Outdated, ...] | None = None
     webhook: WebhookState | None = None
     leader: Leader | None = None
-    deployments: dict[str, Running] | None = None
+    deployments: dict[str, DeploymentState] | None = None
     version: str = ""
-    unread: tuple[Unread, ...] = ()
+    unread: tuple[ReadFailure, ...] = ()
     terminating: str = ""
     """Why nothing can be created in Transom's namespace: it is being deleted."""
     rights: tuple[str, ...] = ()
@@ -152,7 +152,7 @@ class Overview(msgspec.Struct, frozen=True):
     """Which writes of the operator the API server refuses although it has the right."""
 
 
-def build_overview(observed: Observed, pods: tuple[Outdated, ...] | None = None, version: str = "") -> Overview:
+def build_overview(observed: ClusterSnapshot, pods: tuple[Outdated, ...] | None = None, version: str = "") -> Overview:
     """Build the overview. `pods` are those older than the settings, `version` is that of this program."""
     proxies = observed.list_objects("EgressProxy")
     who = find_leader(observed)
@@ -162,14 +162,14 @@ def build_overview(observed: Observed, pods: tuple[Outdated, ...] | None = None,
         *(build_host_row(obj, operator_works=works) for obj in observed.list_objects("WindowsInstance")),
     ]
     unwritten = frozenset(iter_unwritten_statuses(observed))
-    rows = [_mark_unwritten(row) if row.kind in unwritten else row for row in rows]
+    rows = [_mark_unwritten_status(row) if row.kind in unwritten else row for row in rows]
     base = next((proxy for proxy in proxies if get_name(proxy) == BASE), None)
     return Overview(
         observed.source,
         tuple(sorted(rows, key=get_urgency_key)),
         rollout=None if base is None else _read_rollout(base),
         clusters=_build_cluster_rows(observed),
-        certificates=tuple(iter_expiring(_ends(proxies), observed.now)),
+        certificates=tuple(iter_expiring_bundles(_map_bundle_expiry(proxies), observed.now)),
         pods=pods,
         webhook=_read_webhook_state(observed, base),
         leader=who,
@@ -182,7 +182,7 @@ def build_overview(observed: Observed, pods: tuple[Outdated, ...] | None = None,
     )
 
 
-def describe_termination(observed: Observed) -> str:
+def describe_termination(observed: ClusterSnapshot) -> str:
     """Return why nothing can be created in Transom's namespace; empty if it is not being deleted."""
     for obj in observed.list_objects("Namespace"):
         if get_name(obj) == observed.namespace and (since := get_metadata(obj).get("deletionTimestamp")):
@@ -190,14 +190,14 @@ def describe_termination(observed: Observed) -> str:
     return ""
 
 
-def iter_missing_rights(observed: Observed) -> Iterator[str]:
+def iter_missing_rights(observed: ClusterSnapshot) -> Iterator[str]:
     """Yield what the ServiceAccounts of Transom may not do, as the API server answered."""
     for obj in observed.list_objects("SubjectAccessReview"):
         if get_at(obj, "status", "allowed") is False:
             yield f"{get_at(obj, 'spec', 'user')} may not {get_name(obj)}"
 
 
-def describe_refused_writes(observed: Observed) -> str:
+def describe_refused_writes(observed: ClusterSnapshot) -> str:
     """Return which writes the API server refuses to the leader, as the leader notes on its lease; empty if none."""
     who = find_leader(observed)
     if who is None or not who.working:
@@ -206,7 +206,7 @@ def describe_refused_writes(observed: Observed) -> str:
     return str(get_mapping(get_metadata(lease), "annotations").get(REFUSED_WRITES) or "")
 
 
-def iter_unwritten_statuses(observed: Observed) -> Iterator[str]:
+def iter_unwritten_statuses(observed: ClusterSnapshot) -> Iterator[str]:
     """Yield the kinds whose status the operator cannot write: the API server refuses it, or the right is missing."""
     refused = describe_refused_writes(observed)
     missing = list(iter_missing_rights(observed))
@@ -216,12 +216,12 @@ def iter_unwritten_statuses(observed: Observed) -> Iterator[str]:
             yield kind
 
 
-def _mark_unwritten(row: ObjectStatus) -> ObjectStatus:
+def _mark_unwritten_status(row: ObjectStatus) -> ObjectStatus:
     if row.ready != "True":
         return row
     message = f"the operator cannot write this status, which may be old ({row.reason})"
     row = msgspec.structs.replace(row, ready="Unknown", reason=STATUS_REFUSED, message=message)
-    return _with_step(row, operator_works=True)
+    return _with_next_step(row, operator_works=True)
 
 
 def get_urgency_key(row: ObjectStatus) -> tuple[object, ...]:
@@ -240,7 +240,7 @@ def build_proxy_row(value: Value, *, operator_works: bool = False) -> ObjectStat
     status = get_mapping(value, "status")
     hosts = {str(key): count for key, count in get_mapping(status, "hosts").items() if isinstance(count, int)}
     expiry = get_at(status, "trustBundle", "earliestExpiry")
-    made = _with_step(_build_row("EgressProxy", value), operator_works=operator_works)
+    made = _with_next_step(_build_row("EgressProxy", value), operator_works=operator_works)
     return msgspec.structs.replace(made, settings=status.get("settings"), hosts=hosts, earliest_expiry=expiry)
 
 
@@ -249,7 +249,7 @@ def build_host_row(value: Value, *, operator_works: bool = False) -> ObjectStatu
     made = msgspec.structs.replace(_build_row("WindowsInstance", value), address=get_at(value, "spec", "address"))
     if get_at(value, "spec", "paused") is True and made.reason != REMOVING:
         made = msgspec.structs.replace(made, reason="Paused", message="spec.paused is set: it is left alone")
-    return _with_step(made, operator_works=operator_works)
+    return _with_next_step(made, operator_works=operator_works)
 
 
 def format_deletion_step(kind: str, name: str, namespace: str | None) -> str:
@@ -258,7 +258,7 @@ def format_deletion_step(kind: str, name: str, namespace: str | None) -> str:
     return f"""kubectl patch {kind.lower()} {name}{place} --type=merge -p '{{"metadata":{{"finalizers":null}}}}'"""
 
 
-def _with_step(row: ObjectStatus, *, operator_works: bool) -> ObjectStatus:
+def _with_next_step(row: ObjectStatus, *, operator_works: bool) -> ObjectStatus:
     if row.ready == "True":
         return row
     if row.reason == REMOVING:
@@ -267,9 +267,9 @@ def _with_step(row: ObjectStatus, *, operator_works: bool) -> ObjectStatus:
             if operator_works
             else f"start the operator, or leave the host unchanged: {format_deletion_step(row.kind, row.name, row.namespace)}"
         )
-        return msgspec.structs.replace(row, next=step, page=find_page(row.reason))
+        return msgspec.structs.replace(row, next=step, page=find_reason_page(row.reason))
     step = find_remedy(row.reason, row.name, row.namespace or "", row.address or "")
-    return msgspec.structs.replace(row, next=step, page=find_page(row.reason))
+    return msgspec.structs.replace(row, next=step, page=find_reason_page(row.reason))
 
 
 def _build_row(kind: str, value: Value) -> ObjectStatus:
@@ -311,7 +311,7 @@ def _read_rollout(base: Value) -> RolloutStatus | None:
     hosts = get_at(base, "status", "hosts")
     if not isinstance(hosts, Mapping):
         return None
-    total, updated, waiting, failed = (_count(hosts.get(field)) for field in ("total", "updated", "waiting", "failed"))
+    total, updated, waiting, failed = (_as_count(hosts.get(field)) for field in ("total", "updated", "waiting", "failed"))
     halted = get_condition(base, "RolloutHalted")
     why = str(halted.get("message") or "") if halted.get("status") == "True" else ""
     return RolloutStatus(total, updated, waiting, failed, why, _describe_outdated(base))
@@ -324,11 +324,11 @@ def _describe_outdated(base: Value) -> str:
     return f"of generation {observed}; the object is of generation {generation}"
 
 
-def _count(value: object) -> int:
+def _as_count(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _build_cluster_rows(observed: Observed) -> tuple[ClusterStatus, ...] | None:
+def _build_cluster_rows(observed: ClusterSnapshot) -> tuple[ClusterStatus, ...] | None:
     if not observed.was_read("Cluster"):
         return None
     proxies = observed.list_objects("EgressProxy")
@@ -355,11 +355,11 @@ def _is_selected(proxy: Value, cluster: Value) -> bool:
         return False
 
 
-def _ends(proxies: Iterable[Value]) -> dict[str, str | None]:
+def _map_bundle_expiry(proxies: Iterable[Value]) -> dict[str, str | None]:
     return {f"EgressProxy/{get_name(proxy)}": get_at(proxy, "status", "trustBundle", "earliestExpiry") for proxy in proxies}
 
 
-def iter_expiring(ends: Mapping[str, str | None], now: datetime) -> Iterator[Expiry]:
+def iter_expiring_bundles(ends: Mapping[str, str | None], now: datetime) -> Iterator[Expiry]:
     """Iterate over the bundles whose first certificate expires soon, by the object that names them."""
     for name, text in ends.items():
         end = parse_timestamp(text)
@@ -367,7 +367,7 @@ def iter_expiring(ends: Mapping[str, str | None], now: datetime) -> Iterator[Exp
             yield Expiry(name, text, (end - now).days)
 
 
-def _read_webhook_state(observed: Observed, base: Value | None) -> WebhookState | None:
+def _read_webhook_state(observed: ClusterSnapshot, base: Value | None) -> WebhookState | None:
     pods_condition = get_condition(base, "PodsInjected") if base is not None else {}
     if not observed.was_read("MutatingWebhookConfiguration") and not pods_condition:
         return None
@@ -376,17 +376,17 @@ def _read_webhook_state(observed: Observed, base: Value | None) -> WebhookState 
     return WebhookState(made is not None and bool(made.get("webhooks")), reason, message)
 
 
-def find_leader(observed: Observed) -> Leader | None:
+def find_leader(observed: ClusterSnapshot) -> Leader | None:
     """Return the leader in Transom's namespace; None if it is unknown."""
     if not observed.was_read("Lease"):
         return None
     lease = next((own_object for own_object in observed.iter_own_objects("Lease") if get_name(own_object) == _LEASE), {})
     holder, renewed = str(get_at(lease, "spec", "holderIdentity") or ""), get_at(lease, "spec", "renewTime")
-    duration = _count(get_at(lease, "spec", "leaseDurationSeconds")) or _DURATION
+    duration = _as_count(get_at(lease, "spec", "leaseDurationSeconds")) or _DURATION
     return Leader(holder, renewed, bool(holder) and _is_renewed(observed, lease), duration)
 
 
-def needs_second_look(observed: Observed) -> bool:
+def needs_lease_recheck(observed: ClusterSnapshot) -> bool:
     """Return True if one reading of the lease does not show whether it is renewed: the clocks of two machines may differ."""
     who = find_leader(observed)
     if observed.lease_renewing is not None or who is None or not who.holder:
@@ -395,26 +395,26 @@ def needs_second_look(observed: Observed) -> bool:
     return then is None or not -_SKEW <= (observed.now - then).total_seconds() <= _DURATION
 
 
-def _is_renewed(observed: Observed, lease: Mapping[str, Any]) -> bool:
+def _is_renewed(observed: ClusterSnapshot, lease: Mapping[str, Any]) -> bool:
     if observed.lease_renewing is not None:
         return observed.lease_renewing
     then = parse_timestamp(get_at(lease, "spec", "renewTime"))
     # a stranger may have written any duration
-    seconds = min(_count(get_at(lease, "spec", "leaseDurationSeconds")) or _DURATION, _DURATION)
+    seconds = min(_as_count(get_at(lease, "spec", "leaseDurationSeconds")) or _DURATION, _DURATION)
     return then is not None and (observed.now - then).total_seconds() < 2 * seconds
 
 
-def _read_deployments(observed: Observed) -> dict[str, Running] | None:
+def _read_deployments(observed: ClusterSnapshot) -> dict[str, DeploymentState] | None:
     if not observed.was_read("Deployment"):
         return None
     return {
-        get_name(own_object): _read_running(own_object)
+        get_name(own_object): _read_deployment_state(own_object)
         for own_object in observed.iter_own_objects("Deployment")
         if get_name(own_object).startswith("transom")
     }
 
 
-def _read_running(deployment: Mapping[str, Any]) -> Running:
+def _read_deployment_state(deployment: Mapping[str, Any]) -> DeploymentState:
     containers = get_items(deployment, "spec", "template", "spec", "containers") or [{}]
     wanted, available = get_at(deployment, "spec", "replicas"), get_at(deployment, "status", "availableReplicas")
-    return Running(str(containers[0].get("image") or ""), 1 if wanted is None else _count(wanted), _count(available))
+    return DeploymentState(str(containers[0].get("image") or ""), 1 if wanted is None else _as_count(wanted), _as_count(available))

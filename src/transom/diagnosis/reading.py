@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from transom.diagnosis.fields import get_mapping, get_metadata, get_name, get_namespace
-from transom.diagnosis.snapshot import Observed, Value
+from transom.diagnosis.snapshot import ClusterSnapshot, Value
 from transom.pods.environment import PodEgress
 from transom.proxy.layers import build_egress_proxy_layer, build_proxy_layer
 from transom.proxy.secret import Secret
@@ -16,7 +16,7 @@ from transom.proxy.trust import Certificate, parse_bundle
 from transom.proxy.validation import BUNDLE_KEY
 from transom.sources.api_server import compute_pod_egress
 from transom.sources.core_objects import decode_string
-from transom.sources.examination import Examined, check_machines, examine
+from transom.sources.examination import Examined, check_machines, examine_objects
 from transom.sources.objects import Objects
 
 GROUPS: Final = {
@@ -50,7 +50,7 @@ _TRANSOMS = frozenset(("WindowsInstance", "Secret", "ConfigMap"))
 """Kinds of which one that names no namespace is in Transom's, as for `transom apply -f`."""
 
 
-def observe_values(values: Iterable[Value], source: str, namespace: str, now: datetime) -> Observed:
+def observe_values(values: Iterable[Value], source: str, namespace: str, now: datetime) -> ClusterSnapshot:
     """Return the observed state of manifests, which are complete for each of their kinds."""
     values_by_kind: dict[str, list[Value]] = {kind: [] for kind in GROUPS}
     for value in values:
@@ -58,14 +58,14 @@ def observe_values(values: Iterable[Value], source: str, namespace: str, now: da
         group = str(value.get("apiVersion") or "").rpartition("/")[0]
         if GROUPS.get(kind) == group and isinstance(value.get("metadata"), Mapping):
             values_by_kind[kind].append(_add_namespace(value, kind, namespace))
-    return Observed(
-        source, namespace, now, seal_objects({kind: tuple(listed) for kind, listed in values_by_kind.items()}), live=False
+    return ClusterSnapshot(
+        source, namespace, now, wrap_secret_values({kind: tuple(listed) for kind, listed in values_by_kind.items()}), live=False
     )
 
 
-def with_settings(observed: Observed, objects: Objects, server: str | None) -> Observed:
+def with_settings(observed: ClusterSnapshot, objects: Objects, server: str | None) -> ClusterSnapshot:
     """With what the settings say, and what is wrong with them. `server` is the API server's URL."""
-    examined = examine(objects, observed.now, server)
+    examined = examine_objects(objects, observed.now, server)
     return msgspec.structs.replace(
         observed,
         settings=examined.settings,
@@ -95,13 +95,13 @@ def _add_namespace(value: Value, kind: str, namespace: str) -> Value:
     return {**value, "metadata": {**get_metadata(value), "namespace": namespace if kind in _TRANSOMS else "default"}}
 
 
-def seal_objects(objects: Mapping[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
+def wrap_secret_values(objects: Mapping[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
     """Objects by kind, with what is secret in Secrets and ConfigMaps as `Secret`."""
-    seals = {"Secret": seal_secret, "ConfigMap": seal_config_map}
+    seals = {"Secret": wrap_secret_data, "ConfigMap": wrap_config_map_secrets}
     return {kind: tuple(map(seals[kind], listed)) if kind in seals else listed for kind, listed in objects.items()}
 
 
-def seal_config_map(config_map: Value) -> Value:
+def wrap_config_map_secrets(config_map: Value) -> Value:
     """Return a ConfigMap with values that have a URL with a password as `Secret`; nothing else is checked."""
     head = {"name": get_name(config_map), "namespace": get_namespace(config_map)}
     texts = {
@@ -111,7 +111,7 @@ def seal_config_map(config_map: Value) -> Value:
     return {"kind": "ConfigMap", "metadata": head, "data": texts}
 
 
-def seal_secret(secret: Value) -> Value:
+def wrap_secret_data(secret: Value) -> Value:
     """Return a Secret with its values as `Secret`, and without other fields that may hold one."""
     head = {"name": get_name(secret), "namespace": get_namespace(secret)}
     plain = {key: Secret(text) for key, text in get_mapping(secret, "stringData").items() if isinstance(text, str)}

@@ -8,13 +8,13 @@ from transom.common.mappings import get_at
 from transom.common.timestamps import parse_timestamp
 from transom.diagnosis.fields import format_label, get_condition, get_conditions, get_items, get_mapping, get_name
 from transom.diagnosis.overview import SOON
-from transom.diagnosis.snapshot import Observed, Seen, Value
+from transom.diagnosis.snapshot import ClusterSnapshot, Evidence, Value
 from transom.proxy.clients.lint import lint
 from transom.proxy.finding import Finding
 from transom.proxy.layers import BASE
 from transom.proxy.proxy_url import has_userinfo
 from transom.proxy.trust import Certificate
-from transom.reasons.reason_table import REASONS, find_page, find_remedy
+from transom.reasons.reason_table import REASONS, find_reason_page, find_remedy
 
 _ABSENT: Final = ("no Secret ", "no ConfigMap ")
 _PASSPHRASE: Final = "passphrase"  # noqa: S105  # a word of a message
@@ -22,18 +22,18 @@ _MOST: Final = 5
 _OWN_MANAGERS: Final = ("transom",)
 
 
-def find_invalid(seen: Observed) -> Iterator[Seen]:
+def find_invalid_settings(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find what `transom validate` reports as errors."""
     messages_by_object: dict[str, list[str]] = {}
-    for finding in seen.findings:
+    for finding in snapshot.findings:
         if finding.severity == "error" and not _has_own_check(finding):
             messages_by_object.setdefault(finding.object or finding.file, []).append(
                 f"{finding.field}: {finding.message}" if finding.field else finding.message
             )
     for name, item in messages_by_object.items():
         rest = f" (and {len(item) - 1} more)" if len(item) > 1 else ""
-        where = "" if seen.live else f" -f {seen.source}"
-        yield Seen(name, item[0] + rest, f"transom validate{where}")
+        where = "" if snapshot.live else f" -f {snapshot.source}"
+        yield Evidence(name, item[0] + rest, f"transom validate{where}")
 
 
 def _has_own_check(finding: Finding) -> bool:
@@ -41,39 +41,39 @@ def _has_own_check(finding: Finding) -> bool:
     return finding.field == "metadata.name" or finding.message.startswith(_ABSENT) or _PASSPHRASE in finding.message
 
 
-def find_machines_without_settings(seen: Observed) -> Iterator[Seen]:
+def find_machines_without_settings(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find machines of workload clusters that do not get the settings, or not in time."""
-    where = "" if seen.live else f" -f {seen.source}"
-    for machine_finding in seen.machine_findings:
+    where = "" if snapshot.live else f" -f {snapshot.source}"
+    for machine_finding in snapshot.machine_findings:
         evidence = f"{machine_finding.field}: {machine_finding.message}"
-        yield Seen(machine_finding.object, evidence, f"transom validate{where}; docs/machine-templates.md says what to do")
+        yield Evidence(machine_finding.object, evidence, f"transom validate{where}; docs/machine-templates.md says what to do")
 
 
-def find_http_only_proxy(seen: Observed) -> Iterator[Seen]:
+def find_http_only_proxy(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find a base with a proxy for HTTP only."""
-    own = seen.settings.own if seen.settings is not None else None
+    own = snapshot.settings.own if snapshot.settings is not None else None
     if own is not None and own.http_proxy and not own.https_proxy:
-        of = "Proxy" if any(get_name(obj) == BASE for obj in seen.list_objects("Proxy")) else "EgressProxy"
+        of = "Proxy" if any(get_name(obj) == BASE for obj in snapshot.list_objects("Proxy")) else "EgressProxy"
         patch = '{"spec":{"httpsProxy":"http://HOST:PORT"}}'
         command = f"kubectl patch {of.lower()} {BASE} --type=merge -p '{patch}': it may be the same URL"
         edit = f"set spec.httpsProxy of {of}/{BASE}: it may be the same URL"
-        yield Seen(f"{of}/{BASE}", "httpProxy is set, and httpsProxy is not", command, edit=edit)
+        yield Evidence(f"{of}/{BASE}", "httpProxy is set, and httpsProxy is not", command, edit=edit)
 
 
-def find_unknown_api_host(seen: Observed) -> Iterator[Seen]:
+def find_unknown_api_host(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find a proxy whose NO_PROXY lacks the API server's host because no object names it."""
-    own = seen.settings.own if seen.settings is not None else None
+    own = snapshot.settings.own if snapshot.settings is not None else None
     if own is None or own.api_server_known or not (own.http_proxy or own.https_proxy):
         return
     patch = '{"spec":{"networks":{"internalAPIHost":"HOST"}}}'
     command = f"kubectl patch egressproxy {BASE} --type=merge -p '{patch}': the host by which nodes reach it"
     edit = "set spec.networks.internalAPIHost to the host by which nodes reach it"
-    yield Seen(f"EgressProxy/{BASE}", "the API server's host is not known, and NO_PROXY lacks it", command, edit=edit)
+    yield Evidence(f"EgressProxy/{BASE}", "the API server's host is not known, and NO_PROXY lacks it", command, edit=edit)
 
 
-def find_ignored_no_proxy(seen: Observed) -> Iterator[Seen]:
+def find_ignored_no_proxy(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Items of NO_PROXY that a client in use reads otherwise than meant: those of hosts, and of what Transom fetches there."""
-    for obj in seen.list_objects("EgressProxy"):
+    for obj in snapshot.list_objects("EgressProxy"):
         text = get_at(obj, "spec", "noProxy")
         if not isinstance(text, str) or text.strip() == "*":
             continue
@@ -89,13 +89,13 @@ def find_ignored_no_proxy(seen: Observed) -> Iterator[Seen]:
             evidence = f"spec.noProxy has `{item.item}`: {item.problem} ({who})"
             command = f"kubectl edit egressproxy {get_name(obj)}{instead}; transom no-proxy lint says more"
             edit = f"correct spec.noProxy{instead}; transom no-proxy lint says more"
-            yield Seen(format_label("EgressProxy", obj), evidence, command, edit=edit)
+            yield Evidence(format_label("EgressProxy", obj), evidence, command, edit=edit)
 
 
-def find_inline_credentials(seen: Observed) -> Iterator[Seen]:
+def find_inline_credentials(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find proxy URLs with credentials outside Secrets: in an EgressProxy, or OpenShift's Proxy."""
     for kind in ("EgressProxy", "Proxy"):
-        for obj in seen.list_objects(kind):
+        for obj in snapshot.list_objects(kind):
             fields = [name for name in ("httpProxy", "httpsProxy") if _has_userinfo(get_at(obj, "spec", name))]
             if not fields:
                 continue
@@ -106,25 +106,25 @@ def find_inline_credentials(seen: Observed) -> Iterator[Seen]:
             edit = "OpenShift keeps them nowhere else: keep the file where few may read it"
             if kind == "EgressProxy":
                 files = "--from-file=username --from-file=password"
-                made = f"kubectl create secret generic egress-credentials -n {seen.namespace} {files}"
+                made = f"kubectl create secret generic egress-credentials -n {snapshot.namespace} {files}"
                 command = f"{made}; then take them out of the URLs, and set spec.credentialsSecret.name to egress-credentials"
                 edit = (
                     "put username and password into a Secret, take them out of the URLs, and name it in spec.credentialsSecret"
                 )
-            yield Seen(format_label(kind, obj), evidence, command, edit=edit)
+            yield Evidence(format_label(kind, obj), evidence, command, edit=edit)
 
 
 def _has_userinfo(url: object) -> bool:
     return isinstance(url, str) and has_userinfo(url)
 
 
-def find_missing_issuers(seen: Observed) -> Iterator[Seen]:
+def find_missing_issuers(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find certificates of the bundle whose issuer is not in it."""
-    for name, bundle in (seen.bundles or {}).items():
+    for name, bundle in (snapshot.bundles or {}).items():
         subjects = {item.subject for item in bundle}
         for entry in bundle:
             if entry.issuer != entry.subject and entry.issuer not in subjects:
-                yield Seen(
+                yield Evidence(
                     name, _format_certificate(entry), "add the certificate of its issuer to the ConfigMap of spec.trustedCA"
                 )
 
@@ -133,43 +133,43 @@ def _format_certificate(certificate: Certificate) -> str:
     return f"the bundle has {certificate.subject}, signed by {certificate.issuer}, which it has not"
 
 
-def find_leaf_certificates(seen: Observed) -> Iterator[Seen]:
+def find_leaf_certificates(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find certificates of the bundle that cannot sign others, such as the proxy's own."""
-    for name, bundle in (seen.bundles or {}).items():
+    for name, bundle in (snapshot.bundles or {}).items():
         for item in bundle:
             if not item.is_authority:
                 evidence = f"the bundle has {item.subject}, which is not a CA (basic constraints)"
-                yield Seen(name, evidence, f"replace it in the bundle with the CA that signed it ({item.issuer})")
+                yield Evidence(name, evidence, f"replace it in the bundle with the CA that signed it ({item.issuer})")
 
 
-def find_expiring_certificates(seen: Observed) -> Iterator[Seen]:
+def find_expiring_certificates(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find bundles with a certificate that expires soon or has expired."""
-    bundles = seen.bundles or {}
+    bundles = snapshot.bundles or {}
     for name, bundle in bundles.items():
         for item in sorted(bundle, key=lambda each: each.not_after)[:1]:
-            yield from _ends(name, f"{item.subject} of its bundle", item.not_after, seen)
-    for value in seen.list_objects("EgressProxy"):
+            yield from _find_expiry(name, f"{item.subject} of its bundle", item.not_after, snapshot)
+    for value in snapshot.list_objects("EgressProxy"):
         end, name = (
             parse_timestamp(get_at(value, "status", "trustBundle", "earliestExpiry")),
             format_label("EgressProxy", value),
         )
         if end is not None and not bundles.get(name):
-            yield from _ends(name, "the first certificate of its bundle", end, seen)
+            yield from _find_expiry(name, "the first certificate of its bundle", end, snapshot)
 
 
-def _ends(name: str, what: str, end: datetime, seen: Observed) -> Iterator[Seen]:
-    if end - seen.now < SOON:
-        days = (end - seen.now).days
+def _find_expiry(name: str, what: str, end: datetime, snapshot: ClusterSnapshot) -> Iterator[Evidence]:
+    if end - snapshot.now < SOON:
+        days = (end - snapshot.now).days
         ends = f"ends in {days} days" if days >= 0 else "has ended"
-        yield Seen(name, f"{what} {ends} ({end:%Y-%m-%d})", _ADD)
+        yield Evidence(name, f"{what} {ends} ({end:%Y-%m-%d})", _ADD)
 
 
 _ADD: Final = "add the new CA to the ConfigMap of spec.trustedCA, and remove the old one when all hosts trust the new one"
 
 
-def find_two_owners(seen: Observed) -> Iterator[Seen]:
+def find_conflicting_owners(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Fields of the settings that two write, and hosts that another operator has."""
-    for obj in seen.list_objects("EgressProxy"):
+    for obj in snapshot.list_objects("EgressProxy"):
         owners: dict[str, set[str]] = {}
         for entry in get_items(obj, "metadata", "managedFields"):
             if entry.get("subresource") or entry.get("manager") in _OWN_MANAGERS:
@@ -183,12 +183,12 @@ def find_two_owners(seen: Observed) -> Iterator[Seen]:
                 f" (and {len(shared) - 1} more)" if len(shared) > 1 else ""
             )
             command = f"kubectl get egressproxy {get_name(obj)} -o yaml --show-managed-fields, and let one of them go"
-            yield Seen(format_label("EgressProxy", obj), evidence, command)
-    for host in seen.iter_own_objects("WindowsInstance"):
+            yield Evidence(format_label("EgressProxy", obj), evidence, command)
+    for host in snapshot.iter_own_objects("WindowsInstance"):
         managed_condition = next((each for each in get_conditions(host) if each.get("reason") == "ManagedByOther"), None)
         if managed_condition is not None:
-            command = REASONS["ManagedByOther"].get_command(get_name(host), seen.namespace)
-            yield Seen(format_label("WindowsInstance", host), str(managed_condition.get("message")), command)
+            command = REASONS["ManagedByOther"].get_remedy_command(get_name(host), snapshot.namespace)
+            yield Evidence(format_label("WindowsInstance", host), str(managed_condition.get("message")), command)
 
 
 def _iter_leaves(fields: Mapping[str, Any], path: str) -> Iterator[str]:
@@ -202,16 +202,16 @@ def _iter_leaves(fields: Mapping[str, Any], path: str) -> Iterator[str]:
             yield f"{path}.{key[2:]}"
 
 
-def find_outdated_machines(seen: Observed) -> Iterator[Seen]:
+def find_outdated_machines(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Machines of workload clusters that are older than their settings."""
-    for obj in seen.list_objects("EgressProxy"):
+    for obj in snapshot.list_objects("EgressProxy"):
         machines_condition = get_condition(obj, "MachinesOutdated")
         if machines_condition.get("status") == "True" and machines_condition.get("reason") != "RollingOut":
             reason = str(machines_condition.get("reason"))
             command = (
-                REASONS[reason].get_command(get_name(obj), "") if reason == "Outdated" else find_remedy(reason, get_name(obj))
+                REASONS[reason].get_remedy_command(get_name(obj), "") if reason == "Outdated" else find_remedy(reason, get_name(obj))
             )
-            yield Seen(format_label("EgressProxy", obj), str(machines_condition.get("message")), command)
+            yield Evidence(format_label("EgressProxy", obj), str(machines_condition.get("message")), command)
 
 
 _ELSEWHERE: Final = frozenset(
@@ -224,26 +224,26 @@ _ELSEWHERE: Final = frozenset(
 """Reasons that have a separate check, or that summarize others: failed hosts, and the reason of a halted rollout."""
 
 
-def find_waiting_for_user(seen: Observed) -> Iterator[Seen]:
+def find_required_actions(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find conditions that end only after a person acts: a host that refuses the key, an endpoint that does not answer."""
     objects_by_reason: dict[tuple[str, str], list[tuple[Value, str]]] = {}
     for kind, objects in (
-        ("EgressProxy", seen.list_objects("EgressProxy")),
-        ("WindowsInstance", seen.iter_own_objects("WindowsInstance")),
+        ("EgressProxy", snapshot.list_objects("EgressProxy")),
+        ("WindowsInstance", snapshot.iter_own_objects("WindowsInstance")),
     ):
         for obj in objects:
             if get_at(obj, "spec", "paused") is not True:
-                for reason, message in _list_reasons(obj).items():
+                for reason, message in _list_action_reasons(obj).items():
                     objects_by_reason.setdefault((kind, reason), []).append((obj, message))
     for (kind, reason), item in objects_by_reason.items():
         first, message = item[0]
         more = f" and {len(item) - 1:,} more" if len(item) > 1 else ""
         name, address = ("", "") if more else (get_name(first), str(get_at(first, "spec", "address") or ""))
-        step = find_remedy(reason, name, seen.namespace, address)
-        yield Seen(format_label(kind, first) + more, f"{reason}: {message}", step, find_page(reason))
+        step = find_remedy(reason, name, snapshot.namespace, address)
+        yield Evidence(format_label(kind, first) + more, f"{reason}: {message}", step, find_reason_page(reason))
 
 
-def _list_reasons(obj: Value) -> dict[str, str]:
+def _list_action_reasons(obj: Value) -> dict[str, str]:
     """Return the reasons that require an action, with their first messages; those of Ready repeat others."""
     messages: dict[str, str] = {}
     for item in get_conditions(obj):

@@ -20,14 +20,14 @@ Value = dict[str, Any]
 OWN_KINDS: Final = ("EgressProxy", "WindowsInstance")
 
 
-class Unread(msgspec.Struct, frozen=True, order=True):
+class ReadFailure(msgspec.Struct, frozen=True, order=True):
     """Something that could not be read, and why."""
 
     what: str
     why: str
 
 
-class Observed(msgspec.Struct, frozen=True):
+class ClusterSnapshot(msgspec.Struct, frozen=True):
     """All that is known. `source`: the server, or the paths. `undefined`: kinds of Transom's that the server does not know.
 
     `settings`, `findings` and `pod_egress` are None or empty where the objects that they are made of could not be read.
@@ -37,7 +37,7 @@ class Observed(msgspec.Struct, frozen=True):
     namespace: str
     now: datetime
     objects: dict[str, tuple[Value, ...]]
-    unread: tuple[Unread, ...] = ()
+    unread: tuple[ReadFailure, ...] = ()
     undefined: tuple[str, ...] = ()
     live: bool = True
     """Whether this is a cluster, so that missing objects are known."""
@@ -67,7 +67,7 @@ class Observed(msgspec.Struct, frozen=True):
         return (obj for obj in self.list_objects(kind) if get_namespace(obj) == self.namespace)
 
 
-class Seen(msgspec.Struct, frozen=True):
+class Evidence(msgspec.Struct, frozen=True):
     """Something that looks wrong: the object, what was seen of it, and the command that fixes it in a cluster.
 
     `edit` is what to do about it in files; empty where the command does for both.
@@ -95,12 +95,12 @@ class Check(msgspec.Struct, frozen=True):
 
     id: str
     kinds: tuple[str, ...]
-    look: Callable[[Observed], Iterator[Seen]]
+    look: Callable[[ClusterSnapshot], Iterator[Evidence]]
     consequence: str
     needs: Need = "manifests"
 
 
-class NotMade(msgspec.Struct, frozen=True):
+class SkippedCheck(msgspec.Struct, frozen=True):
     """A check that could not be made, and why."""
 
     id: str

@@ -11,7 +11,7 @@ from transom.common.timestamps import parse_timestamp
 from transom.controllers.runtime.cached import ORIGIN, SOURCE
 from transom.diagnosis.fields import get_condition, get_conditions, get_mapping, get_metadata, get_name
 from transom.diagnosis.overview import ObjectStatus, build_host_row, find_leader
-from transom.diagnosis.snapshot import Observed, Unread, Value
+from transom.diagnosis.snapshot import ClusterSnapshot, ReadFailure, Value
 from transom.proxy.layers import BASE
 from transom.proxy.objects import WindowsSettings
 from transom.rollout import markers as marks
@@ -70,7 +70,7 @@ class EventRow(msgspec.Struct, frozen=True):
     count: int = 1
 
 
-class HostStory(msgspec.Struct, frozen=True):
+class HostDetails(msgspec.Struct, frozen=True):
     """One host. `waits`: what it waits for, the nearest first; `changes`: how far each kind of change has come on it."""
 
     host: ObjectStatus
@@ -83,16 +83,16 @@ class HostStory(msgspec.Struct, frozen=True):
     changes: dict[str, str] = {}
     waits: tuple[str, ...] = ()
     events: tuple[EventRow, ...] = ()
-    unread: tuple[Unread, ...] = ()
+    unread: tuple[ReadFailure, ...] = ()
 
 
-def build_story(observed: Observed, instance: Value) -> HostStory:
+def build_host_details(observed: ClusterSnapshot, instance: Value) -> HostDetails:
     """Return the details of a host of a cluster."""
     status = get_mapping(instance, "status")
     origin = ": ".join(
         filter(None, (get_at(get_metadata(instance), "labels", SOURCE), get_at(get_metadata(instance), "annotations", ORIGIN)))
     )
-    return HostStory(
+    return HostDetails(
         build_host_row(instance),
         str(get_at(instance, "spec", "lifecycle") or "Egress"),
         origin,
@@ -101,7 +101,7 @@ def build_story(observed: Observed, instance: Value) -> HostStory:
         conditions=tuple(_build_condition_row(item) for item in get_conditions(instance)),
         facts={words: str(status[field]) for field, words in _FACTS.items() if status.get(field)} | _get_last_change(status),
         changes={mark.kind: mark.state for mark in marks.parse_markers(status.get("changes"))},
-        waits=tuple(_iter_waits(observed, instance)),
+        waits=tuple(_iter_wait_reasons(observed, instance)),
         events=tuple(_list_newest_events(observed.list_objects("Event"))),
         unread=observed.unread,
     )
@@ -119,7 +119,7 @@ def _build_condition_row(condition_value: Mapping[str, Any]) -> ConditionRow:
     return ConditionRow(type_, status, reason, message, condition_value.get("lastTransitionTime"))
 
 
-def _build_settings(observed: Observed, instance: Value) -> HostSettings | None:
+def _build_settings(observed: ClusterSnapshot, instance: Value) -> HostSettings | None:
     reference = get_at(instance, "spec", "clusterRef")
     if isinstance(reference, Mapping):
         place = f"{reference.get('namespace') or get_metadata(instance).get('namespace')}/{reference.get('name')}"
@@ -149,7 +149,7 @@ def _build_settings(observed: Observed, instance: Value) -> HostSettings | None:
     )
 
 
-def _build_node_row(observed: Observed, instance: Value) -> NodeRow | None:
+def _build_node_row(observed: ClusterSnapshot, instance: Value) -> NodeRow | None:
     name = get_at(instance, "status", "nodeName")
     if not name:
         return None
@@ -161,7 +161,7 @@ def _build_node_row(observed: Observed, instance: Value) -> NodeRow | None:
     return NodeRow(str(name), ready, version, get_at(node, "spec", "unschedulable") is True)
 
 
-def _iter_waits(observed: Observed, instance: Value) -> Iterator[str]:
+def _iter_wait_reasons(observed: ClusterSnapshot, instance: Value) -> Iterator[str]:
     mine = build_host_row(instance)
     if mine.ready == "True":
         return

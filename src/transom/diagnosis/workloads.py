@@ -9,7 +9,7 @@ from transom.capi.check.calico_check import find_calico_faults
 from transom.common.mappings import get_at
 from transom.diagnosis.fields import format_label, get_condition, get_items, get_labels, get_mapping, get_name, get_namespace
 from transom.diagnosis.overview import build_overview
-from transom.diagnosis.snapshot import Observed, Seen, Value
+from transom.diagnosis.snapshot import ClusterSnapshot, Evidence, Value
 from transom.pods.decision import INJECT_CA, decide, list_excluded_containers
 from transom.pods.environment import PROXY_VARIABLES, SECRET, explain_exclusion
 from transom.pods.namespace_services import EXTERNAL_NAME, add_service_names, build_short_names, group_names
@@ -28,13 +28,13 @@ _SYSTEMS: Final = (*OS_LABELS, WINDOWS_BUILD)
 _APPLIED: Final = ("ProxyApplied", "TrustApplied")
 
 
-def find_linux_pods_on_windows(seen: Observed) -> Iterator[Seen]:
+def find_linux_pods_on_windows(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Linux pods that tolerate every taint and choose no system: a Windows node is as good as any."""
-    windows = _list_windows_nodes(seen)
+    windows = _list_windows_nodes(snapshot)
     if not windows:
         return
     owners: dict[tuple[str, str, str], list[Value]] = {}
-    for value in seen.list_objects("Pod"):
+    for value in snapshot.list_objects("Pod"):
         pod = as_pod(value)
         owner = find_owner(pod)
         linux = not pod.finished and pod.metadata.get_annotation(MIRROR) is None and not pod.spec.windows
@@ -49,13 +49,13 @@ def find_linux_pods_on_windows(seen: Observed) -> Iterator[Seen]:
         node_names = sorted({str(node) for pod in pods if (node := get_at(pod, "spec", "nodeName")) in windows})
         evidence = "its pods tolerate every taint and choose no operating system"
         evidence += f"; some are on {', '.join(node_names[:3])}" if node_names else f"; {len(windows):,} nodes have Windows"
-        yield Seen(f"{kind}/{namespace}/{name}", evidence, _choose_linux(kind, namespace, name))
+        yield Evidence(f"{kind}/{namespace}/{name}", evidence, _format_linux_selector(kind, namespace, name))
 
 
-def find_daemon_sets_without_os(seen: Observed) -> Iterator[Seen]:
+def find_daemon_sets_without_os(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find DaemonSets that select no operating system and that a Windows node accepts."""
-    windows = _list_windows_nodes(seen)
-    for obj in seen.list_objects("DaemonSet"):
+    windows = _list_windows_nodes(snapshot)
+    for obj in snapshot.list_objects("DaemonSet"):
         spec = get_mapping(obj, "spec", "template", "spec")
         pod = as_pod(get_mapping(obj, "spec", "template"))
         if pod.spec.windows or _has_os_selector(spec):
@@ -63,59 +63,59 @@ def find_daemon_sets_without_os(seen: Observed) -> Iterator[Seen]:
         taking = [name for name, node in windows.items() if _can_run_on(node, spec)]
         if taking:
             evidence = f"its pods choose no operating system, and {', '.join(taking[:3])} with Windows take them"
-            command = _choose_linux("DaemonSet", get_namespace(obj) or "", get_name(obj))
-            yield Seen(format_label("DaemonSet", obj), evidence, command)
+            command = _format_linux_selector("DaemonSet", get_namespace(obj) or "", get_name(obj))
+            yield Evidence(format_label("DaemonSet", obj), evidence, command)
 
 
-def find_credentials_in_config_maps(seen: Observed) -> Iterator[Seen]:
+def find_credentials_in_config_maps(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find URLs with a password in ConfigMaps."""
-    for obj in seen.list_objects("ConfigMap"):
+    for obj in snapshot.list_objects("ConfigMap"):
         keys = sorted(key for key, text in get_mapping(obj, "data").items() if isinstance(text, Secret))
         if keys:
             namespace, name = get_namespace(obj), get_name(obj)
             evidence = f"the value of {', '.join(keys[:5])} contains a URL with a password"
             made = f"kubectl create secret generic {name} -n {namespace} --from-file={keys[0]}=FILE"
-            command = f"{made}; kubectl patch configmap {name} -n {namespace} --type=json -p '[{_format_removal(keys[0])}]'"
+            command = f"{made}; kubectl patch configmap {name} -n {namespace} --type=json -p '[{_format_removal_patch(keys[0])}]'"
             edit = f"move the URL to a Secret, and remove {', '.join(keys[:5])} from the ConfigMap"
-            yield Seen(format_label("ConfigMap", obj), evidence, command, edit=edit)
+            yield Evidence(format_label("ConfigMap", obj), evidence, command, edit=edit)
 
 
-def find_proxies_in_env_from(seen: Observed) -> Iterator[Seen]:
+def find_proxies_in_env_from(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Pods that get a proxy from `envFrom`, in addition to the one from Transom."""
-    egress = seen.pod_egress
+    egress = snapshot.pod_egress
     if egress is None or not egress.pairs:
         return
-    spaces = {get_name(obj): get_labels(obj) for obj in seen.list_objects("Namespace")}
+    spaces = {get_name(obj): get_labels(obj) for obj in snapshot.list_objects("Namespace")}
     having = {
         (get_namespace(obj), get_name(obj)): keys
-        for obj in seen.list_objects("ConfigMap")
+        for obj in snapshot.list_objects("ConfigMap")
         if (keys := sorted(PROXY_VARIABLES & get_mapping(obj, "data").keys()))
     }
     keys_by_pod: dict[tuple[str, str, str], tuple[str, list[str]]] = {}
-    for value in seen.list_objects("Pod"):
+    for value in snapshot.list_objects("Pod"):
         namespace = get_namespace(value) or ""
         labels = spaces.get(namespace, {})
-        if explain_exclusion(namespace, labels, seen.namespace) is not None or not egress.is_selected(namespace, labels):
+        if explain_exclusion(namespace, labels, snapshot.namespace) is not None or not egress.is_selected(namespace, labels):
             continue
-        for name in _iter_config_maps(value):
+        for name in _iter_env_from_names(value):
             if (brought := having.get((namespace, name))) is not None:
                 keys_by_pod.setdefault(find_owner(as_pod(value)), (name, brought))
     for (namespace, kind, name), (config_map, keys) in sorted(keys_by_pod.items()):
         evidence = f"envFrom of ConfigMap/{namespace}/{config_map} brings {', '.join(keys)}"
         command = (
-            f"kubectl patch configmap {config_map} -n {namespace} --type=json -p '[{','.join(map(_format_removal, keys))}]'"
+            f"kubectl patch configmap {config_map} -n {namespace} --type=json -p '[{','.join(map(_format_removal_patch, keys))}]'"
         )
-        yield Seen(f"{kind}/{namespace}/{name}", evidence, command)
+        yield Evidence(f"{kind}/{namespace}/{name}", evidence, command)
 
 
-def find_windows_pods_without_ca(seen: Observed) -> Iterator[Seen]:
+def find_windows_pods_without_ca(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Windows pods that ask for the CAs: what reads the store of Windows in them does not see a file."""
-    egress = seen.pod_egress
+    egress = snapshot.pod_egress
     if egress is None or not egress.trust:
         return
-    spaces = {get_name(obj): get_labels(obj) for obj in seen.list_objects("Namespace")}
+    spaces = {get_name(obj): get_labels(obj) for obj in snapshot.list_objects("Namespace")}
     owners: set[tuple[str, str, str]] = set()
-    for value in seen.list_objects("Pod"):
+    for value in snapshot.list_objects("Pod"):
         pod, namespace = as_pod(value), get_namespace(value) or ""
         request = pod.metadata.get_label(INJECT_CA) or spaces.get(namespace, {}).get(INJECT_CA)
         if request == "true" and pod.spec.windows and not pod.spec.host_process and not pod.finished:
@@ -126,19 +126,19 @@ def find_windows_pods_without_ca(seen: Observed) -> Iterator[Seen]:
             "in the image, as its administrator, before the program starts: certutil -addstore Root %REQUESTS_CA_BUNDLE%, or "
             "in Nano Server certoc.exe -addstore root %REQUESTS_CA_BUNDLE%"
         )
-        yield Seen(f"{kind}/{namespace}/{name}", evidence, command)
+        yield Evidence(f"{kind}/{namespace}/{name}", evidence, command)
 
 
-def find_services_by_short_name(seen: Observed) -> Iterator[Seen]:
+def find_services_by_short_name(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find containers that name a Service by a short name, for which no client of NO_PROXY has a rule."""
-    egress = seen.pod_egress
+    egress = snapshot.pod_egress
     if egress is None or not egress.no_proxy:
         return
-    services = {(get_namespace(obj) or "", get_name(obj)): _get_external_name(obj) for obj in seen.list_objects("Service")}
+    services = {(get_namespace(obj) or "", get_name(obj)): _get_external_name(obj) for obj in snapshot.list_objects("Service")}
     names_by_namespace = group_names(services)
-    spaces = {get_name(obj): get_labels(obj) for obj in seen.list_objects("Namespace")}
+    spaces = {get_name(obj): get_labels(obj) for obj in snapshot.list_objects("Namespace")}
     services_by_owner: dict[tuple[str, str, str], dict[str, ServiceName]] = {}
-    for value in seen.list_objects("Pod"):
+    for value in snapshot.list_objects("Pod"):
         pod, namespace = as_pod(value), get_namespace(value) or ""
         if pod.finished or decide(pod, namespace, spaces.get(namespace, {}), egress).proxy is not None:
             continue
@@ -160,7 +160,7 @@ def find_services_by_short_name(seen: Observed) -> Iterator[Seen]:
                 if egress.service_names
                 else ", or set spec.pods.serviceNames: Add in EgressProxy/cluster and replace its pods"
             )
-        yield Seen(f"{kind}/{namespace}/{name}", evidence, command)
+        yield Evidence(f"{kind}/{namespace}/{name}", evidence, command)
 
 
 def _get_external_name(service: Value) -> str:
@@ -168,11 +168,11 @@ def _get_external_name(service: Value) -> str:
     return host if isinstance(host, str) and get_at(service, "spec", "type") == EXTERNAL_NAME else ""
 
 
-def find_unschedulable_windows_pods(seen: Observed) -> Iterator[Seen]:
+def find_unschedulable_windows_pods(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find Windows pods that no Windows node accepts: they do not tolerate its taint `os`, or select another build."""
-    windows = _list_windows_nodes(seen)
+    windows = _list_windows_nodes(snapshot)
     steps_by_owner: dict[tuple[str, str, str], tuple[str, str]] = {}
-    for value in seen.list_objects("Pod") if windows else ():
+    for value in snapshot.list_objects("Pod") if windows else ():
         pod, spec = as_pod(value), get_mapping(value, "spec")
         if not pod.spec.windows or pod.finished or get_at(spec, "nodeName"):
             continue
@@ -188,9 +188,9 @@ def find_unschedulable_windows_pods(seen: Observed) -> Iterator[Seen]:
             name, node = next(iter(selecting.items()))
             (taint, *_) = _list_system_taints(node)
             evidence = f"it does not tolerate os={taint.get('value', '')}:{taint.get('effect')}, the taint of {name}"
-            steps_by_owner.setdefault(find_owner(pod), (evidence, _format_toleration(find_owner(pod), spec)))
+            steps_by_owner.setdefault(find_owner(pod), (evidence, _format_toleration_command(find_owner(pod), spec)))
     for (namespace, kind, name), (evidence, command) in sorted(steps_by_owner.items()):
-        yield Seen(f"{kind}/{namespace}/{name}", evidence, command)
+        yield Evidence(f"{kind}/{namespace}/{name}", evidence, command)
 
 
 def _matches_node_selector(spec: Mapping[str, Any], node: Value) -> bool:
@@ -213,7 +213,7 @@ def _can_tolerate_system_taints(spec: Mapping[str, Any], node: Value) -> bool:
     )
 
 
-def _format_toleration(owner: tuple[str, str, str], spec: Mapping[str, Any]) -> str:
+def _format_toleration_command(owner: tuple[str, str, str], spec: Mapping[str, Any]) -> str:
     """Return the command that adds the toleration to those that an owner's template has."""
     namespace, kind, name = owner
     resource = _RESOURCES.get(kind)
@@ -226,18 +226,18 @@ def _format_toleration(owner: tuple[str, str, str], spec: Mapping[str, Any]) -> 
     return f"kubectl patch {resource} {name} -n {namespace} -p '{msgspec.json.encode(patch).decode()}'"
 
 
-def find_waiting_network_plugins(seen: Observed) -> Iterator[Seen]:
+def find_waiting_network_plugins(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find a network plugin whose pods wait for Transom's webhook, whose own pods need a network."""
-    egress = seen.pod_egress
+    egress = snapshot.pod_egress
     failing = any(
         get_at(item, "failurePolicy") == "Fail"
-        for registration in seen.list_objects("MutatingWebhookConfiguration")
+        for registration in snapshot.list_objects("MutatingWebhookConfiguration")
         for item in get_items(registration, "webhooks")
     )
     if egress is None or not egress.gives or not (failing or egress.in_secret):
         return
-    spaces = {get_name(obj): get_labels(obj) for obj in seen.list_objects("Namespace")}
-    for entry in seen.list_objects("DaemonSet"):
+    spaces = {get_name(obj): get_labels(obj) for obj in snapshot.list_objects("Namespace")}
+    for entry in snapshot.list_objects("DaemonSet"):
         namespace, spec = get_namespace(entry) or "", get_mapping(entry, "spec", "template", "spec")
         if get_at(spec, "hostNetwork") is not True or get_at(spec, "priorityClassName") != "system-node-critical":
             continue
@@ -248,13 +248,13 @@ def find_waiting_network_plugins(seen: Observed) -> Iterator[Seen]:
         why = "the webhook has failurePolicy Fail" if failing else f"its containers wait for Secret {SECRET}"
         evidence = f"its pods are critical for each node and use the host's network, and {why}"
         command = f"kubectl label namespace {namespace} transom.dev/inject=disabled"
-        yield Seen(format_label("DaemonSet", entry), evidence, command)
+        yield Evidence(format_label("DaemonSet", entry), evidence, command)
 
 
-def find_calico_without_windows(seen: Observed) -> Iterator[Seen]:
+def find_calico_without_windows(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find a Calico Installation whose network Windows nodes cannot use."""
-    windows = _list_windows_nodes(seen)
-    for obj in seen.list_objects("Installation"):
+    windows = _list_windows_nodes(snapshot)
+    for obj in snapshot.list_objects("Installation"):
         network = get_mapping(obj, "spec", "calicoNetwork")
         dataplane = get_at(network, "windowsDataplane") or "Disabled"
         label, page = format_label("Installation", obj), "docs/windows-workers.md#calico"
@@ -262,12 +262,12 @@ def find_calico_without_windows(seen: Observed) -> Iterator[Seen]:
             if windows and get_at(obj, "spec", "cni", "type") in (None, "Calico"):
                 evidence = f"windowsDataplane is Disabled, and {len(windows):,} nodes have Windows"
                 patch = '{"spec":{"calicoNetwork":{"windowsDataplane":"HNS"}}}'
-                yield Seen(label, evidence, f"{_PATCH_INSTALLATION} '{patch}'; {page} lists what else it requires")
+                yield Evidence(label, evidence, f"{_PATCH_INSTALLATION} '{patch}'; {page} lists what else it requires")
             continue
         for path, message in find_calico_faults(network):
             field = ".".join(map(str, path))
             edit = f"set spec.calicoNetwork.ipPools[*].encapsulation to VXLAN, for Linux nodes too ({page})"
-            yield Seen(
+            yield Evidence(
                 label,
                 f"spec.calicoNetwork.{field} is {message}",
                 f"kubectl edit installation {get_name(obj)}: {edit}",
@@ -286,8 +286,8 @@ def as_pod(value: Mapping[str, Any]) -> Pod:
         return Pod()
 
 
-def _list_windows_nodes(seen: Observed) -> dict[str, Value]:
-    return {get_name(obj): obj for obj in seen.list_objects("Node") if get_labels(obj).get(HOST_OS) == "windows"}
+def _list_windows_nodes(snapshot: ClusterSnapshot) -> dict[str, Value]:
+    return {get_name(obj): obj for obj in snapshot.list_objects("Node") if get_labels(obj).get(HOST_OS) == "windows"}
 
 
 def _has_os_selector(spec: Mapping[str, Any]) -> bool:
@@ -324,18 +324,18 @@ def _is_tolerated(toleration: Any, taint: Mapping[str, Any], effect: str) -> boo
     return bool(same and (exists or (get_at(toleration, "value") or "") == (taint.get("value") or "")))
 
 
-def _format_removal(key: str) -> str:
+def _format_removal_patch(key: str) -> str:
     return f'{{"op":"remove","path":"/data/{key}"}}'
 
 
-def _choose_linux(kind: str, namespace: str, name: str) -> str:
+def _format_linux_selector(kind: str, namespace: str, name: str) -> str:
     resource = _RESOURCES.get(kind)
     if resource is None:
         return f"set nodeSelector kubernetes.io/os: linux where {kind} {name} of namespace {namespace} is made"
     return f"kubectl patch {resource} {name} -n {namespace} -p {_ON_LINUX}"
 
 
-def _iter_config_maps(pod: Value) -> Iterable[str]:
+def _iter_env_from_names(pod: Value) -> Iterable[str]:
     for containers in ("containers", "initContainers"):
         for container in get_items(pod, "spec", containers):
             for item in get_items(container, "envFrom"):
@@ -343,45 +343,45 @@ def _iter_config_maps(pod: Value) -> Iterable[str]:
                     yield str(name)
 
 
-def find_outdated_services(seen: Observed) -> Iterator[Seen]:
+def find_outdated_services(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Services that run with the environment of before."""
-    for own_object in seen.iter_own_objects("WindowsInstance"):
+    for own_object in snapshot.iter_own_objects("WindowsInstance"):
         pending_conditions = [
             each for type_ in _APPLIED if (each := get_condition(own_object, type_)).get("reason") == "PendingRestart"
         ]
         if pending_conditions:
-            command = REASONS["PendingRestart"].get_command(get_name(own_object), seen.namespace)
-            yield Seen(format_label("WindowsInstance", own_object), str(pending_conditions[0].get("message")), command)
+            command = REASONS["PendingRestart"].get_remedy_command(get_name(own_object), snapshot.namespace)
+            yield Evidence(format_label("WindowsInstance", own_object), str(pending_conditions[0].get("message")), command)
 
 
-def find_pending_reboots(seen: Observed) -> Iterator[Seen]:
+def find_pending_reboots(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Hosts whose services keep the machine environment from their last boot."""
-    for own_object in seen.iter_own_objects("WindowsInstance"):
+    for own_object in snapshot.iter_own_objects("WindowsInstance"):
         reboot_condition = get_condition(own_object, "RebootRequired")
         if reboot_condition.get("status") == "True" and reboot_condition.get("reason") == "PendingBoot":
             node = get_at(own_object, "status", "nodeName")
             drain = f"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data, then " if node else ""
             command = f"{drain}on the host: shutdown /r /t 0" + (f", then kubectl uncordon {node}" if node else "")
-            yield Seen(format_label("WindowsInstance", own_object), str(reboot_condition.get("message")), command)
+            yield Evidence(format_label("WindowsInstance", own_object), str(reboot_condition.get("message")), command)
 
 
-def find_version_skew(seen: Observed) -> Iterator[Seen]:
+def find_version_skew(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Kubelets that are incompatible with the API server, and parts of Transom of different versions."""
-    for node in seen.list_objects("Node"):
+    for node in snapshot.list_objects("Node"):
         kubelet = str(get_at(node, "status", "nodeInfo", "kubeletVersion") or "")
-        if get_labels(node).get(HOST_OS) != "windows" or not kubelet or not seen.kubernetes:
+        if get_labels(node).get(HOST_OS) != "windows" or not kubelet or not snapshot.kubernetes:
             continue
         # the sentence is about the payload that a kubelet comes from
-        if (refusal := support.find_skew_refusal(kubelet, seen.kubernetes)) is not None:
-            yield Seen(
+        if (refusal := support.find_skew_refusal(kubelet, snapshot.kubernetes)) is not None:
+            yield Evidence(
                 format_label("Node", node), refusal.replace("the payload's kubelet", "its kubelet"), "transom payload build DIR"
             )
     images = {
         name: deployment.image
-        for name, deployment in (build_overview(seen).deployments or {}).items()
+        for name, deployment in (build_overview(snapshot).deployments or {}).items()
         if name in ("transom", "transom-webhook")
     }
     if len(set(images.values())) > 1:
         image_list = " and ".join(f"{name} {image}" for name, image in images.items())
         command = "transom manifests --image REGISTRY/transom:TAG | kubectl apply -f -"
-        yield Seen(f"Deployment/{seen.namespace}/transom", f"the images differ: {image_list}", command)
+        yield Evidence(f"Deployment/{snapshot.namespace}/transom", f"the images differ: {image_list}", command)

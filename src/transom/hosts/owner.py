@@ -48,7 +48,7 @@ class Owner(msgspec.Struct, frozen=True):
         return f"{self.identity} {self.process}"
 
 
-def build_person_owner(state: Path) -> Owner:
+def build_user_owner(state: Path) -> Owner:
     """Build the owner for this person's commands on this machine; `state` is Transom's state directory.
 
     The directory is created if it is missing. The identity has a random part that is kept in `state`: all commands with
@@ -77,7 +77,7 @@ def build_operator_owner(namespace: str, uid: str, process: str = "transom") -> 
 
 
 @contextmanager
-def claim(state: Path, address: str, port: int) -> Iterator[None]:
+def lock_host(state: Path, address: str, port: int) -> Iterator[None]:
     """Hold one host against other commands that share `state`, until the block or process ends. Raises Held, OSError."""
     directory = state / "hosts"
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)

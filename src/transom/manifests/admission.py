@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from transom.manifests.conditions import AnyTest, EqualsValue, IsSet, NotTest, Test, ValuePlace
-from transom.manifests.grants import LABELS, Grants, Rule, build_account_values, build_rule, iter_granted
+from transom.manifests.grants import LABELS, Grants, Rule, build_account_values, build_rule, iter_account_objects
 from transom.manifests.roles import EGRESS_PROXIES, FOLLOW, build_controller_test
-from transom.manifests.templates import OWN, Conditional, Joined, resolve_template
-from transom.manifests.workloads import build_metrics_ports, build_pod, build_replicas
+from transom.manifests.templates import OWN, Conditional, JoinedText, resolve_template
+from transom.manifests.workloads import build_metrics_ports, build_pod, build_deployment_objects
 from transom.pods.registration import NAME as REGISTRATION
 from transom.pods.registration import TIMEOUT
 
@@ -90,17 +90,17 @@ def iter_admission_role_templates() -> Iterator[Any]:
     placed: dict[str, list[tuple[Rule, Test | None]]] = {}
     for where, rules in WEBHOOK.iter_namespaced_rules(OWN, openshift=False):
         placed.setdefault(where, []).extend((item, None) for item in rules)
-    yield from iter_granted(NAME, "webhook", [(item, None) for item in WEBHOOK.everywhere], placed)
+    yield from iter_account_objects(NAME, "webhook", [(item, None) for item in WEBHOOK.everywhere], placed)
 
 
-def build_admission() -> list[Any]:
+def build_admission_server() -> list[Any]:
     """PriorityClass, Deployment, Service and PodDisruptionBudget, as templates. All of its replicas answer."""
     arguments = [
         "webhook",
         f"--namespace={OWN}",
-        Joined(("--bind-address=0.0.0.0:", _PORT)),
-        Joined(("--metrics-bind-address=0.0.0.0:", METRICS_PORT)),
-        Conditional(NotTest(EqualsValue(_TIMEOUT, TIMEOUT)), Joined(("--timeout=", _TIMEOUT))),
+        JoinedText(("--bind-address=0.0.0.0:", _PORT)),
+        JoinedText(("--metrics-bind-address=0.0.0.0:", METRICS_PORT)),
+        Conditional(NotTest(EqualsValue(_TIMEOUT, TIMEOUT)), JoinedText(("--timeout=", _TIMEOUT))),
         Conditional(EqualsValue(ValuePlace("webhook.failurePolicy"), "Fail"), "--failure-policy=Fail"),
         Conditional(_ISSUED, f"--certificate-secret={_CERTIFICATE}"),
     ]
@@ -121,5 +121,5 @@ def build_admission() -> list[Any]:
     return [
         own_class,
         Conditional(_ISSUED, _build_certificate()),
-        *build_replicas("webhook", NAME, COMPONENT, spec, [https, *build_metrics_ports()]),
+        *build_deployment_objects("webhook", NAME, COMPONENT, spec, [https, *build_metrics_ports()]),
     ]

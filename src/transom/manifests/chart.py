@@ -11,9 +11,9 @@ from typing import Any, Final
 from transom.manifests.conditions import AllTests, AnyTest, EqualsValue, HasAnyOf, IsSet, NotTest, Test, ValuePlace
 from transom.manifests.grants import NAME
 from transom.manifests.helm_test import build_helm_test
-from transom.manifests.install import DASHBOARD, Piece, decorate, iter_pieces
-from transom.manifests.templates import OWN, RELEASE, Conditional, Extended, ItemsPlaceholder, Joined, Listed, Merged, TextFile
-from transom.manifests.values import LABELS, RESERVED, Values, build_schema, to_json_data
+from transom.manifests.install import DASHBOARD, Piece, add_common_metadata, iter_pieces
+from transom.manifests.templates import OWN, RELEASE, Conditional, ExtendedMapping, ItemsPlaceholder, JoinedText, ListText, MergedMapping, TextFile
+from transom.manifests.values import LABELS, RESERVED, Values, build_values_schema, to_json_data
 
 _PLAIN: Final = re.compile(r"[A-Za-z/][A-Za-z0-9/._-]*")
 _RESERVED: Final = re.compile(r"(?i:y|n|yes|no|on|off|true|false|null)")
@@ -43,15 +43,15 @@ def render_chart(version: str) -> dict[str, str]:
         "Chart.yaml": _MADE + "".join(f"{line}\n" for line in _render_node(about)),
         "values.yaml": _MADE
         + "".join(
-            f"{line}\n" for line in _render_default_values(to_json_data(Values()), build_schema(), build_schema()["$defs"])
+            f"{line}\n" for line in _render_default_values(to_json_data(Values()), build_values_schema(), build_values_schema()["$defs"])
         ),
-        "values.schema.json": json.dumps(build_schema(), indent=2) + "\n",
+        "values.schema.json": json.dumps(build_values_schema(), indent=2) + "\n",
         "templates/NOTES.txt": _NOTES,
         "templates/checks.yaml": _MADE + _CHECKS,
         DASHBOARD.path: DASHBOARD.text,
     }
     labels = {"helm.sh/chart": f"{NAME}-{version}", "app.kubernetes.io/managed-by": SERVICE}
-    tests = [line for item in build_helm_test() for line in _render_document(decorate(item, labels))]
+    tests = [line for item in build_helm_test() for line in _render_document(add_common_metadata(item, labels))]
     files["templates/tests/check.yaml"] = _MADE + "".join(f"{line}\n" for line in tests)
     for piece in iter_pieces(labels):
         if documents := [obj for obj in piece.objects if not (isinstance(obj, Mapping) and obj["kind"] == "Namespace")]:
@@ -159,7 +159,7 @@ def _render_conditional(node: Any, indent: str, lines: Any) -> Iterator[str]:
 
 
 def _render_field(name: str, value: Any, indent: str) -> Iterator[str]:
-    if isinstance(value, Extended):
+    if isinstance(value, ExtendedMapping):
         yield f"{indent}{_render_scalar(name)}:"
         yield from _render_extended(value, indent + "  ")
     elif isinstance(value, Mapping | list | tuple) and value:
@@ -169,7 +169,7 @@ def _render_field(name: str, value: Any, indent: str) -> Iterator[str]:
         yield f"{indent}{_render_scalar(name)}: {_render_scalar(value)}"
 
 
-def _render_extended(node: Extended, indent: str) -> Iterator[str]:
+def _render_extended(node: ExtendedMapping, indent: str) -> Iterator[str]:
     """Yield the lines of a mapping and of the values that extend it."""
     yield from _render_node(node.fields, indent)
     values = " ".join(f"({_render_value(value)} | default dict)" for value in node.values)
@@ -199,11 +199,11 @@ def _render_scalar(node: Any) -> str:
     match node:
         case ValuePlace():
             return f"{{{{ toJson {_render_value(node)} }}}}"
-        case Joined():
+        case JoinedText():
             return f"{{{{ print {' '.join(map(_render_part, node.parts))} | toJson }}}}"
         case TextFile():
             return f"{{{{ $.Files.Get {json.dumps(node.path)} | toJson }}}}"
-        case Merged():
+        case MergedMapping():
             fields = " ".join(f"{json.dumps(name)} {json.dumps(value)}" for name, value in node.fields.items())
             return f"{{{{ merge (dict {fields}) {_render_value(node.value)} | toJson }}}}"
         case str() if _PLAIN.fullmatch(node) and not _RESERVED.fullmatch(node):
@@ -221,9 +221,9 @@ def _render_part(part: Any) -> str:
     match part:
         case ValuePlace():
             return _render_value(part)
-        case Listed():
+        case ListText():
             return f'(join "," {_render_value(part.value)})'
-        case Joined():
+        case JoinedText():
             return f"(print {' '.join(map(_render_part, part.parts))})"
         case Conditional():
             return f'(not {_render_test(part.test)} | ternary "" {_render_part(part.then)})'

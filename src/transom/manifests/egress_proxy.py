@@ -157,7 +157,7 @@ _RULES: Final = {
 }
 
 
-def _is(name: str) -> str:
+def _build_set_expression(name: str) -> str:
     return f"(has(self.spec.{name}) && self.spec.{name} != '')"
 
 
@@ -170,7 +170,7 @@ def _build_base_only_check(field: str) -> dict[str, str]:
 
 
 def _build_conditional_check(field: str, rule: str, message: str) -> dict[str, str]:
-    return {"rule": f"!has(self.spec) || !{_is(field)} || ({rule})", "message": message, "fieldPath": f".spec.{field}"}
+    return {"rule": f"!has(self.spec) || !{_build_set_expression(field)} || ({rule})", "message": message, "fieldPath": f".spec.{field}"}
 
 
 _CHECKS: Final = (
@@ -180,19 +180,19 @@ _CHECKS: Final = (
     ),
     {
         "rule": "self.metadata.name != 'cluster' || !has(self.spec) ||"
-        f" !{_is('noProxy')} || {_is('httpProxy')} || {_is('httpsProxy')}",
+        f" !{_build_set_expression('noProxy')} || {_build_set_expression('httpProxy')} || {_build_set_expression('httpsProxy')}",
         "message": "requires a proxy: set spec.httpProxy or spec.httpsProxy, or remove it",
         "fieldPath": ".spec.noProxy",
     },
     {
-        "rule": f"!has(self.spec) || !has(self.spec.credentialsSecret) || {_is('httpProxy')} || {_is('httpsProxy')}",
+        "rule": f"!has(self.spec) || !has(self.spec.credentialsSecret) || {_build_set_expression('httpProxy')} || {_build_set_expression('httpsProxy')}",
         "message": "requires a proxy: set spec.httpProxy or spec.httpsProxy as well",
         "fieldPath": ".spec.credentialsSecret",
     },
     {
         "rule": "!has(self.spec) || !has(self.spec.credentialsSecret) ||"
-        f" !({_is('httpProxy')} && self.spec.httpProxy.contains('@') ||"
-        f" {_is('httpsProxy')} && self.spec.httpsProxy.contains('@'))",
+        f" !({_build_set_expression('httpProxy')} && self.spec.httpProxy.contains('@') ||"
+        f" {_build_set_expression('httpsProxy')} && self.spec.httpsProxy.contains('@'))",
         "message": "is set, but a proxy URL also contains a user name: remove it from the URL",
         "fieldPath": ".spec.credentialsSecret",
     },
@@ -219,7 +219,7 @@ _CHECKS: Final = (
         "fieldPath": ".spec.mode",
     },
     {
-        "rule": f"!has(self.spec) || !has(self.spec.mode) || !{_is('httpProxy')} && !{_is('httpsProxy')}",
+        "rule": f"!has(self.spec) || !has(self.spec.mode) || !{_build_set_expression('httpProxy')} && !{_build_set_expression('httpsProxy')}",
         "message": "Direct means no proxy, but this object also sets a proxy: remove one of them",
         "fieldPath": ".spec.mode",
     },

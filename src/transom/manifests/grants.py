@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from transom.manifests.conditions import AnyTest, HasAnyOf, IsSet, Test, ValuePlace
-from transom.manifests.templates import OWN, Conditional, Extended
+from transom.manifests.templates import OWN, Conditional, ExtendedMapping
 
 NAME: Final = "transom"
 LABELS: Final = {"app.kubernetes.io/name": "transom"}
@@ -62,7 +62,7 @@ Needed = tuple[Rule, "Test | None"]
 """A rule, and where it is needed; None is everywhere."""
 
 
-def _iter_distinct(needed: Iterable[Needed]) -> Iterator[tuple[dict[str, list[str]], Test | None]]:
+def _iter_distinct_rules(needed: Iterable[Needed]) -> Iterator[tuple[dict[str, list[str]], Test | None]]:
     """Each rule once, in order: several controllers may need the same."""
     tests_by_rule: list[tuple[dict[str, list[str]], list[Test | None]]] = []
     for entry, test in needed:
@@ -93,9 +93,9 @@ def build_conditional(test: Test | None, node: Any) -> Any:
     return node if test is None else Conditional(test, node)
 
 
-def get_account_name(of: str) -> ValuePlace:
+def get_account_name(workload: str) -> ValuePlace:
     """Return where the name of a workload's ServiceAccount is; `of` is `operator` or `webhook`."""
-    return ValuePlace(f"{of}.serviceAccount.name")
+    return ValuePlace(f"{workload}.serviceAccount.name")
 
 
 def build_account_values() -> dict[str, Any]:
@@ -104,24 +104,24 @@ def build_account_values() -> dict[str, Any]:
     return {of: {"serviceAccount": {"create": True, "name": name, "annotations": {}}} for of, name in names.items()}
 
 
-def iter_granted(name: str, of: str, everywhere: Iterable[Needed], placed: Mapping[str, Iterable[Needed]]) -> Iterator[Any]:
+def iter_account_objects(name: str, workload: str, everywhere: Iterable[Needed], by_namespace: Mapping[str, Iterable[Needed]]) -> Iterator[Any]:
     """ServiceAccount of workload `of`, and what it may do by roles `name`: everywhere, and in the namespaces that are named."""
     account = {
-        "name": get_account_name(of),
+        "name": get_account_name(workload),
         "namespace": OWN,
         "labels": LABELS,
-        "annotations": Extended({}, (ValuePlace(f"{of}.serviceAccount.annotations"),)),
+        "annotations": ExtendedMapping({}, (ValuePlace(f"{workload}.serviceAccount.annotations"),)),
     }
-    created = IsSet(ValuePlace(f"{of}.serviceAccount.create"))
+    created = IsSet(ValuePlace(f"{workload}.serviceAccount.create"))
     yield Conditional(created, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
     yield {
         "apiVersion": RBAC,
         "kind": "ClusterRole",
         "metadata": {"name": name, "labels": LABELS},
-        "rules": [build_conditional(test, item) for item, test in _iter_distinct(everywhere)],
+        "rules": [build_conditional(test, item) for item, test in _iter_distinct_rules(everywhere)],
     }
-    yield _build_binding("ClusterRoleBinding", "ClusterRole", None, name, of)
-    for place, rules in ((place, list(_iter_distinct(rules))) for place, rules in placed.items()):
+    yield _build_binding("ClusterRoleBinding", "ClusterRole", None, name, workload)
+    for place, rules in ((place, list(_iter_distinct_rules(rules))) for place, rules in by_namespace.items()):
         if not rules:
             continue
         metadata = {"name": name, "namespace": place, "labels": LABELS}
@@ -129,7 +129,7 @@ def iter_granted(name: str, of: str, everywhere: Iterable[Needed], placed: Mappi
         # one reason for all of them stands around the role
         inner = [item if test == needed else build_conditional(test, item) for item, test in rules]
         yield build_conditional(needed, {"apiVersion": RBAC, "kind": "Role", "metadata": metadata, "rules": inner})
-        yield build_conditional(needed, _build_binding("RoleBinding", "Role", place, name, of))
+        yield build_conditional(needed, _build_binding("RoleBinding", "Role", place, name, workload))
 
 
 def build_aggregated_roles() -> list[dict[str, Any]]:
@@ -176,12 +176,12 @@ def build_metrics_roles(accounts: Iterable[tuple[ValuePlace, Test | None]]) -> l
     return [role | {"metadata": proxy, "rules": asks}, role | {"metadata": reader, "rules": read}, bound]
 
 
-def _build_binding(kind: str, role: str, place: str | None, name: str, of: str) -> dict[str, Any]:
+def _build_binding(kind: str, role: str, place: str | None, name: str, workload: str) -> dict[str, Any]:
     """Build the binding of ServiceAccount `name` to the role with that name."""
     return {
         "apiVersion": RBAC,
         "kind": kind,
         "metadata": {"name": name, "labels": LABELS} | ({"namespace": place} if place else {}),
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": get_account_name(of), "namespace": OWN}],
+        "subjects": [{"kind": "ServiceAccount", "name": get_account_name(workload), "namespace": OWN}],
     }

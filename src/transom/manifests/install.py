@@ -16,9 +16,9 @@ from transom.manifests.templates import (
     OWN,
     RELEASE,
     Conditional,
-    Extended,
+    ExtendedMapping,
     ItemsPlaceholder,
-    Joined,
+    JoinedText,
     TextFile,
     resolve_template,
 )
@@ -51,28 +51,28 @@ class Piece(msgspec.Struct, frozen=True):
 def iter_pieces(more_labels: Mapping[str, str] | None = None) -> Iterator[Piece]:
     """Yield everything that can be installed, with the standard labels and `more_labels`."""
     for piece in _build_pieces():
-        yield Piece(piece.parts, tuple(decorate(obj, more_labels or {}) for obj in piece.objects))
+        yield Piece(piece.parts, tuple(add_common_metadata(obj, more_labels or {}) for obj in piece.objects))
 
 
-def decorate(template: Any, more_labels: Mapping[str, str]) -> Any:
+def add_common_metadata(template: Any, more_labels: Mapping[str, str]) -> Any:
     """Return an object with the standard labels and `more_labels`, and with the labels and annotations of the values."""
     if isinstance(template, Conditional):
-        return Conditional(template.test, decorate(template.then, more_labels))
+        return Conditional(template.test, add_common_metadata(template.then, more_labels))
     if isinstance(template, ItemsPlaceholder):
         return template
     metadata = template["metadata"]
     labels = {"app.kubernetes.io/instance": RELEASE, "app.kubernetes.io/version": _VERSION, **more_labels}
-    named = _extend(metadata.get("labels", {}), labels, COMMON_LABELS)
-    annotations = _extend(metadata.get("annotations", {}), {}, _COMMON_ANNOTATIONS)
+    named = _extend_mapping(metadata.get("labels", {}), labels, COMMON_LABELS)
+    annotations = _extend_mapping(metadata.get("annotations", {}), {}, _COMMON_ANNOTATIONS)
     extended = annotations if annotations.fields else Conditional(build_any_test(annotations.values), annotations)
     others = {name: value for name, value in metadata.items() if name not in ("labels", "annotations")}
     return {**template, "metadata": {**others, "labels": named, "annotations": extended}}
 
 
-def _extend(mapping: Mapping[str, Any] | Extended, fields: Mapping[str, str], value: ValuePlace) -> Extended:
-    if isinstance(mapping, Extended):
-        return Extended({**mapping.fields, **fields}, (*mapping.values, value))
-    return Extended({**mapping, **fields}, (value,))
+def _extend_mapping(mapping: Mapping[str, Any] | ExtendedMapping, fields: Mapping[str, str], value: ValuePlace) -> ExtendedMapping:
+    if isinstance(mapping, ExtendedMapping):
+        return ExtendedMapping({**mapping.fields, **fields}, (*mapping.values, value))
+    return ExtendedMapping({**mapping, **fields}, (value,))
 
 
 def build_any_test(values: tuple[ValuePlace, ...]) -> Test:
@@ -95,7 +95,7 @@ def _build_pieces() -> Iterator[Piece]:
     scraped = [(grants.get_account_name("operator"), None), (grants.get_account_name("webhook"), admission.SERVES)]
     yield Piece((InstallPart.RBAC,), _wrap_conditional(workloads.BEHIND_PROXY, grants.build_metrics_roles(scraped)))
     yield Piece((InstallPart.OPERATOR,), tuple(workloads.build_operator()))
-    yield Piece((InstallPart.WEBHOOK,), _wrap_conditional(admission.SERVES, admission.build_admission()))
+    yield Piece((InstallPart.WEBHOOK,), _wrap_conditional(admission.SERVES, admission.build_admission_server()))
     yield Piece((InstallPart.POLICIES,), tuple(policies.build_policies()))
     monitored = (
         *build_monitors(),
@@ -129,8 +129,8 @@ def build_monitors() -> list[Any]:
     """
     is_enabled = IsSet(ValuePlace("metrics.serviceMonitor"))
     return [
-        Conditional(is_enabled, _monitor(NAME, COMPONENT)),
-        Conditional(AllTests((is_enabled, admission.SERVES)), _monitor(admission.NAME, admission.COMPONENT)),
+        Conditional(is_enabled, _build_service_monitor(NAME, COMPONENT)),
+        Conditional(AllTests((is_enabled, admission.SERVES)), _build_service_monitor(admission.NAME, admission.COMPONENT)),
     ]
 
 
@@ -139,7 +139,7 @@ def build_alerts() -> list[Any]:
     spec = build_rules()
     for group in spec["groups"]:
         for item in group["rules"]:
-            address = Joined((_RUNBOOKS, f"/{item['alert']}.html"))
+            address = JoinedText((_RUNBOOKS, f"/{item['alert']}.html"))
             item["annotations"]["runbook_url"] = Conditional(IsSet(_RUNBOOKS), address)
     rule = {
         "apiVersion": "monitoring.coreos.com/v1",
@@ -165,15 +165,15 @@ def build_dashboard() -> Any:
     metadata = {
         "name": f"{NAME}-dashboard",
         "namespace": _NAMESPACE,
-        "labels": Extended(LABELS, (labels,)),
-        "annotations": Extended({}, (annotations,)),
+        "labels": ExtendedMapping(LABELS, (labels,)),
+        "annotations": ExtendedMapping({}, (annotations,)),
     }
     made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"transom.json": DASHBOARD}}
     return Conditional(IsSet(ValuePlace("metrics.dashboard")), made)
 
 
 _GIVEN: Final = IsSet(ValuePlace("metrics.namespace"))
-_NAMESPACE: Final = Joined((Conditional(_GIVEN, _GIVEN.value), Conditional(NotTest(_GIVEN), OWN)))
+_NAMESPACE: Final = JoinedText((Conditional(_GIVEN, _GIVEN.value), Conditional(NotTest(_GIVEN), OWN)))
 _RUNBOOKS: Final = ValuePlace("metrics.runbookUrl")
 
 
@@ -182,12 +182,12 @@ def _build_monitoring_metadata(name: str, component: dict[str, str]) -> dict[str
     return {
         "name": name,
         "namespace": _NAMESPACE,
-        "labels": Extended(component, (labels,)),
-        "annotations": Extended({}, (annotations,)),
+        "labels": ExtendedMapping(component, (labels,)),
+        "annotations": ExtendedMapping({}, (annotations,)),
     }
 
 
-def _monitor(name: str, component: dict[str, str]) -> dict[str, Any]:
+def _build_service_monitor(name: str, component: dict[str, str]) -> dict[str, Any]:
     endpoint = {
         "port": "metrics",
         "path": "/metrics",

@@ -27,7 +27,7 @@ def build_namespace_component(objects: Iterable[Mapping[str, Any]], namespace: s
         if "namespace" in metadata:
             select["namespace"] = metadata["namespace"]
         for path, text in _iter_strings(obj, ()):
-            for options in _iter_options(path, text, namespace):
+            for options in _iter_replacement_options(path, text, namespace):
                 target = {"select": select, "fieldPaths": [".".join(path)]} | ({"options": options} if options else {})
                 (last if path[0] == "metadata" else targets).append(target)
     source = {"kind": "ConfigMap", "name": SOURCE, "fieldPath": "data.namespace"}
@@ -50,7 +50,7 @@ def _iter_strings(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str,
                 yield from _iter_strings(value, (*path, str(number)))
 
 
-def _iter_options(path: tuple[str, ...], text: str, namespace: str) -> Iterator[dict[str, Any]]:
+def _iter_replacement_options(path: tuple[str, ...], text: str, namespace: str) -> Iterator[dict[str, Any]]:
     """Yield the options of each replacement in a string: none for the whole, otherwise a delimiter and an index."""
     wanted = text.count(namespace)
     if not wanted or text == namespace:

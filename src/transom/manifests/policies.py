@@ -13,7 +13,7 @@ from transom.capi.values.cluster_identity import ADOPT, MANAGED_BY, TRANSOM
 from transom.manifests import admission
 from transom.manifests.conditions import IsSet, ValuePlace
 from transom.manifests.grants import LABELS, NAME, SYSTEM, get_account_name
-from transom.manifests.templates import OWN, Conditional, Joined, build_choice
+from transom.manifests.templates import OWN, Conditional, JoinedText, build_choice
 from transom.manifests.workloads import BEHIND_PROXY, COMPONENT, PORT, SECURE_PORT
 from transom.proxy.validation import BUNDLE_KEY
 from transom.windows.nodes.windows_instance import BOOTSTRAPPERS
@@ -163,7 +163,7 @@ def _build_policy(
 ) -> list[dict[str, Any]]:
     operator, webhook = (get_account_name(of) for of in ("operator", "webhook"))
     prefix = f"'system:serviceaccount:{OWN}:"
-    ours = Joined(("request.userInfo.username in [", prefix, operator, "', ", prefix, webhook, "']"))
+    ours = JoinedText(("request.userInfo.username in [", prefix, operator, "', ", prefix, webhook, "']"))
     metadata = {"name": name, "labels": LABELS}
     every = {
         "scope": "*",

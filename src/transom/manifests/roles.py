@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from transom.manifests.conditions import AllTests, HasAnyOf, IsSet, Test, ValuePlace
-from transom.manifests.grants import LABELS, NAME, RBAC, Grants, Rule, build_account_values, build_rule, iter_granted
+from transom.manifests.grants import LABELS, NAME, RBAC, Grants, Rule, build_account_values, build_rule, iter_account_objects
 from transom.manifests.templates import OWN, Conditional, resolve_template
 from transom.pods.environment import CONFIG_MAP, LEDGER, SECRET
 from transom.pods.registration import NAME as REGISTRATION
@@ -45,7 +45,7 @@ _LEASE: Final = (
 )
 
 
-def _follow_infrastructure() -> Iterator[Rule]:
+def _iter_infrastructure_rules() -> Iterator[Rule]:
     plurals: dict[str, list[str]] = {}
     for group, plural in read_kinds().values():
         plurals.setdefault(group, []).append(plural)
@@ -59,7 +59,7 @@ ALWAYS: Final = Grants(
         build_rule("config.openshift.io", "proxies networks infrastructures", FOLLOW, _SETTINGS),
         build_rule("networking.k8s.io", "servicecidrs", FOLLOW, "the networks in NO_PROXY"),
         build_rule("cluster.x-k8s.io", "clusters", FOLLOW, "the clusters of Cluster API that settings belong to"),
-        *_follow_infrastructure(),
+        *_iter_infrastructure_rules(),
         build_rule(
             "",
             "configmaps",
@@ -330,7 +330,7 @@ def iter_role_templates() -> Iterator[Any]:
             ]
             test = AllTests(tuple(tests)) if len(tests) > 1 else tests[0] if tests else None
             placed.setdefault(place, []).extend((item, test) for item in rules)
-    yield from iter_granted(NAME, "operator", needed, placed)
+    yield from iter_account_objects(NAME, "operator", needed, placed)
     yield Conditional(build_controller_test("certificates"), _build_bootstrapper_binding())
 
 

@@ -25,26 +25,26 @@ class Conditional(msgspec.Struct, frozen=True):
     then: Any
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListText(msgspec.Struct, frozen=True):
     """A part of a string: the items of a value, with commas."""
 
     value: ValuePlace
 
 
-class Joined(msgspec.Struct, frozen=True):
+class JoinedText(msgspec.Struct, frozen=True):
     """A string of parts: strings, values and lists, each with an optional test."""
 
     parts: tuple[Any, ...]
 
 
-class Merged(msgspec.Struct, frozen=True):
+class MergedMapping(msgspec.Struct, frozen=True):
     """Fields, and with them those of a value. A field takes precedence over one of the same name in the value."""
 
     fields: Mapping[str, str]
     value: ValuePlace
 
 
-class Extended(msgspec.Struct, frozen=True):
+class ExtendedMapping(msgspec.Struct, frozen=True):
     """A mapping of strings: `fields`, then the entries of `values`. The first entry of a name takes precedence."""
 
     fields: Mapping[str, Any]
@@ -75,13 +75,13 @@ def resolve_template(template: Any, values: Mapping[str, Any], namespace: str) -
     match template:
         case ValuePlace():
             return template.get_value(values)
-        case Joined():
+        case JoinedText():
             return "".join(_iter_strings(template.parts, values, namespace))
-        case Merged():
+        case MergedMapping():
             return {**template.value.get_value(values), **template.fields}
         case TextFile():
             return template.text
-        case Extended():
+        case ExtendedMapping():
             fields = resolve_template(template.fields, values, namespace)
             others = [value.get_value(values) for value in reversed(template.values)]
             return fields | {name: text for other in others for name, text in other.items() if name not in fields}
@@ -121,6 +121,6 @@ def _iter_strings(parts: tuple[Any, ...], values: Mapping[str, Any], namespace: 
             continue
         yield (
             ",".join(part.value.get_value(values))
-            if isinstance(part, Listed)
+            if isinstance(part, ListText)
             else str(resolve_template(part, values, namespace))
         )

@@ -41,7 +41,7 @@ Object = dict[str, Any]
 Texts = dict[str, str]
 
 
-def _probe(path: str, period: int) -> Object:
+def _build_probe(path: str, period: int) -> Object:
     return {"httpGet": {"path": path, "port": "http"}, "periodSeconds": period, "timeoutSeconds": 5}
 
 
@@ -128,13 +128,13 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
         }
     )
     liveness_probe: Annotated[Object, Meta(description="The liveness probe, as in a container.")] = msgspec.field(
-        default_factory=lambda: _probe("/healthz", 20)
+        default_factory=lambda: _build_probe("/healthz", 20)
     )
     readiness_probe: Annotated[Object, Meta(description="The readiness probe, as in a container.")] = msgspec.field(
-        default_factory=lambda: _probe("/readyz", 5)
+        default_factory=lambda: _build_probe("/readyz", 5)
     )
     startup_probe: Annotated[Object, Meta(description="The startup probe, as in a container.")] = msgspec.field(
-        default_factory=lambda: _probe("/healthz", 2) | {"failureThreshold": 30}
+        default_factory=lambda: _build_probe("/healthz", 2) | {"failureThreshold": 30}
     )
     extra_volumes: Annotated[list[Object], Meta(description="Additional volumes, as in a pod.")] = []
     extra_volume_mounts: Annotated[list[Object], Meta(description="Additional volume mounts of Transom's container.")] = []
@@ -340,7 +340,7 @@ class ValuesInvalid(Exception):
     """Values that cannot be: the message names the field, with `$` for the whole."""
 
 
-def read(overrides: Any) -> Values:
+def read_values(overrides: Any) -> Values:
     """Return the given YAML data merged over the defaults. As in Helm, null removes a default.
 
     Raises:
@@ -365,7 +365,7 @@ def _merge_over(default: Any, overrides: Any) -> Any:
     return {name: value for name, value in merged.items() if value is not None}
 
 
-def build_schema() -> dict[str, Any]:
+def build_values_schema() -> dict[str, Any]:
     """Build the JSON Schema of the values. It allows `global`, which parent charts add and which has no effect."""
     _, definitions = msgspec.json.schema_components([Values], ref_template="#/$defs/{name}")
     root = definitions.pop("Values")

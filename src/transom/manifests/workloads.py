@@ -9,11 +9,11 @@ from transom.manifests.roles import CHOSEN
 from transom.manifests.templates import (
     OWN,
     Conditional,
-    Extended,
+    ExtendedMapping,
     ItemsPlaceholder,
-    Joined,
-    Listed,
-    Merged,
+    JoinedText,
+    ListText,
+    MergedMapping,
     build_choice,
     resolve_template,
 )
@@ -65,7 +65,7 @@ def build_operator() -> list[Any]:
     arguments = [
         "run",
         f"--namespace={OWN}",
-        Joined(("--controllers=", Listed(CHOSEN))),
+        JoinedText(("--controllers=", ListText(CHOSEN))),
         Conditional(IsSet(ValuePlace("requireHostKeys")), "--require-host-keys"),
         f"--payload-cache={CACHE}",
         f"--bind-address=0.0.0.0:{PORT}",
@@ -74,7 +74,7 @@ def build_operator() -> list[Any]:
     spec["containers"][0]["volumeMounts"].append({"name": "cache", "mountPath": CACHE})
     spec["volumes"].append({"name": "cache", "emptyDir": {"sizeLimit": "4Gi"}})
     mount_payload(spec)
-    return build_replicas("operator", NAME, COMPONENT, spec, build_metrics_ports())
+    return build_deployment_objects("operator", NAME, COMPONENT, spec, build_metrics_ports())
 
 
 def build_metrics_ports() -> list[Any]:
@@ -93,7 +93,7 @@ def _build_metrics_proxy(security: ValuePlace, upstream: int | ValuePlace) -> di
         "image": ValuePlace("metrics.proxy"),
         "args": [
             f"--secure-listen-address=0.0.0.0:{SECURE_PORT}",
-            Joined(("--upstream=http://127.0.0.1:", upstream if isinstance(upstream, ValuePlace) else str(upstream), "/")),
+            JoinedText(("--upstream=http://127.0.0.1:", upstream if isinstance(upstream, ValuePlace) else str(upstream), "/")),
             "--allow-paths=/metrics",
         ],
         "ports": [{"name": "metrics", "containerPort": SECURE_PORT, "protocol": "TCP"}],
@@ -103,10 +103,10 @@ def _build_metrics_proxy(security: ValuePlace, upstream: int | ValuePlace) -> di
     }
 
 
-def build_replicas(of: str, name: str, labels: dict[str, str], spec: dict[str, Any], ports: list[Any]) -> list[Any]:
+def build_deployment_objects(workload: str, name: str, labels: dict[str, str], spec: dict[str, Any], ports: list[Any]) -> list[Any]:
     """Pods of one `spec`, one of which is always there: Deployment, the Service with its `ports`, PodDisruptionBudget."""
     metadata = {"name": name, "namespace": OWN, "labels": labels}
-    annotations = ValuePlace(f"{of}.annotations")
+    annotations = ValuePlace(f"{workload}.annotations")
     selector = {"matchLabels": labels}
     budget = {
         "apiVersion": "policy/v1",
@@ -118,43 +118,43 @@ def build_replicas(of: str, name: str, labels: dict[str, str], spec: dict[str, A
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": {**metadata, "annotations": Extended({}, (annotations,))},
+            "metadata": {**metadata, "annotations": ExtendedMapping({}, (annotations,))},
             "spec": {
-                "replicas": ValuePlace(f"{of}.replicas"),
+                "replicas": ValuePlace(f"{workload}.replicas"),
                 "selector": selector,
                 "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-                "template": {"metadata": _build_pod_metadata(of, labels), "spec": spec},
+                "template": {"metadata": _build_pod_metadata(workload, labels), "spec": spec},
             },
         },
         {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"selector": labels, "ports": ports}},
-        Conditional(IsSet(ValuePlace(f"{of}.podDisruptionBudget")), budget),
+        Conditional(IsSet(ValuePlace(f"{workload}.podDisruptionBudget")), budget),
     ]
 
 
-def _build_pod_metadata(of: str, labels: dict[str, str]) -> dict[str, Any]:
-    annotations = ValuePlace(f"{of}.podAnnotations")
+def _build_pod_metadata(workload: str, labels: dict[str, str]) -> dict[str, Any]:
+    annotations = ValuePlace(f"{workload}.podAnnotations")
     return {
-        "labels": Extended(labels, (ValuePlace(f"{of}.podLabels"), COMMON_LABELS)),
-        "annotations": Conditional(IsSet(annotations), Extended({}, (annotations,))),
+        "labels": ExtendedMapping(labels, (ValuePlace(f"{workload}.podLabels"), COMMON_LABELS)),
+        "annotations": Conditional(IsSet(annotations), ExtendedMapping({}, (annotations,))),
     }
 
 
 COMMON_LABELS: Final = ValuePlace("commonLabels")
 _REGISTRY: Final = ValuePlace("image.registry")
 _SHARED_REGISTRY: Final = ValuePlace("global.imageRegistry")
-IMAGE: Final = Joined(
+IMAGE: Final = JoinedText(
     (
-        Conditional(IsSet(_REGISTRY), Joined((_REGISTRY, "/"))),
-        Conditional(AllTests((NotTest(IsSet(_REGISTRY)), IsSet(_SHARED_REGISTRY))), Joined((_SHARED_REGISTRY, "/"))),
+        Conditional(IsSet(_REGISTRY), JoinedText((_REGISTRY, "/"))),
+        Conditional(AllTests((NotTest(IsSet(_REGISTRY)), IsSet(_SHARED_REGISTRY))), JoinedText((_SHARED_REGISTRY, "/"))),
         ValuePlace("image.name"),
-        Conditional(IsSet(ValuePlace("image.tag")), Joined((":", ValuePlace("image.tag")))),
-        Conditional(IsSet(ValuePlace("image.digest")), Joined(("@", ValuePlace("image.digest")))),
+        Conditional(IsSet(ValuePlace("image.tag")), JoinedText((":", ValuePlace("image.tag")))),
+        Conditional(IsSet(ValuePlace("image.digest")), JoinedText(("@", ValuePlace("image.digest")))),
     )
 )
 
 
 def build_pod(
-    of: str,
+    workload: str,
     arguments: list[Any],
     labels: dict[str, str],
     *,
@@ -167,9 +167,9 @@ def build_pod(
 
     `grace` is in seconds.
     """
-    restricted = ValuePlace(f"{of}.securityContext")
+    restricted = ValuePlace(f"{workload}.securityContext")
     affinity, constraints, initial = (
-        ValuePlace(f"{of}.{field}") for field in ("affinity", "topologySpreadConstraints", "extraInitContainers")
+        ValuePlace(f"{workload}.{field}") for field in ("affinity", "topologySpreadConstraints", "extraInitContainers")
     )
     shared = ValuePlace("global.imagePullSecrets")
     spread = {
@@ -179,22 +179,22 @@ def build_pod(
         "labelSelector": {"matchLabels": labels},
     }
     priority, pulled, tolerated = (
-        ValuePlace(f"{of}.priorityClassName"),
+        ValuePlace(f"{workload}.priorityClassName"),
         ValuePlace("imagePullSecrets"),
-        ValuePlace(f"{of}.tolerations"),
+        ValuePlace(f"{workload}.tolerations"),
     )
     environment = [{"name": variable, "value": value} for variable, value in ENVIRONMENT.items()]
     return {
         "priorityClassName": Conditional(IsSet(priority), priority),
-        "serviceAccountName": get_account_name(of),
+        "serviceAccountName": get_account_name(workload),
         "imagePullSecrets": Conditional(
             AnyTest((IsSet(pulled), IsSet(shared))), [ItemsPlaceholder(pulled), ItemsPlaceholder(shared, named=True)]
         ),
         "terminationGracePeriodSeconds": grace,
-        "nodeSelector": ValuePlace(f"{of}.nodeSelector"),
+        "nodeSelector": ValuePlace(f"{workload}.nodeSelector"),
         "tolerations": Conditional(IsSet(tolerated), tolerated),
         "affinity": Conditional(IsSet(affinity), affinity),
-        "securityContext": ValuePlace(f"{of}.podSecurityContext"),
+        "securityContext": ValuePlace(f"{workload}.podSecurityContext"),
         "topologySpreadConstraints": [Conditional(NotTest(IsSet(constraints)), spread), ItemsPlaceholder(constraints)],
         "initContainers": Conditional(IsSet(initial), [ItemsPlaceholder(initial)]),
         "containers": [
@@ -206,27 +206,27 @@ def build_pod(
                 "args": [
                     *arguments,
                     Conditional(BEHIND_PROXY, "--local-metrics"),
-                    ItemsPlaceholder(ValuePlace(f"{of}.arguments")),
+                    ItemsPlaceholder(ValuePlace(f"{workload}.arguments")),
                 ],
-                "env": [*environment, ItemsPlaceholder(ValuePlace(f"{of}.environment"))],
+                "env": [*environment, ItemsPlaceholder(ValuePlace(f"{workload}.environment"))],
                 "ports": [{"name": port, "containerPort": number, "protocol": "TCP"} for port, number in ports.items()],
-                "livenessProbe": ValuePlace(f"{of}.livenessProbe"),
-                "readinessProbe": ValuePlace(f"{of}.readinessProbe"),
-                "startupProbe": ValuePlace(f"{of}.startupProbe"),
-                "resources": ValuePlace(f"{of}.resources"),
+                "livenessProbe": ValuePlace(f"{workload}.livenessProbe"),
+                "readinessProbe": ValuePlace(f"{workload}.readinessProbe"),
+                "startupProbe": ValuePlace(f"{workload}.startupProbe"),
+                "resources": ValuePlace(f"{workload}.resources"),
                 "securityContext": restricted,
                 "terminationMessagePolicy": "FallbackToLogsOnError",
                 "volumeMounts": [
                     {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  # the pod's own
-                    ItemsPlaceholder(ValuePlace(f"{of}.extraVolumeMounts")),
+                    ItemsPlaceholder(ValuePlace(f"{workload}.extraVolumeMounts")),
                 ],
             },
             Conditional(BEHIND_PROXY, _build_metrics_proxy(restricted, upstream)),
-            ItemsPlaceholder(ValuePlace(f"{of}.extraContainers")),
+            ItemsPlaceholder(ValuePlace(f"{workload}.extraContainers")),
         ],
         "volumes": [
             {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
-            ItemsPlaceholder(ValuePlace(f"{of}.extraVolumes")),
+            ItemsPlaceholder(ValuePlace(f"{workload}.extraVolumes")),
         ],
     }
 
@@ -250,8 +250,8 @@ def mount_payload(spec: dict[str, Any]) -> None:
     """
     container = spec["containers"][0]
     container["args"] += [
-        Conditional(IsSet(_SHIPPED), Joined(("--payload-kubeadm=", _SHIPPED))),
-        Conditional(IsSet(_SHIPPED), Joined(("--payload-cni=", ValuePlace("payload.cni")))),
+        Conditional(IsSet(_SHIPPED), JoinedText(("--payload-kubeadm=", _SHIPPED))),
+        Conditional(IsSet(_SHIPPED), JoinedText(("--payload-cni=", ValuePlace("payload.cni")))),
     ]
     mounted = {"name": "payload", "mountPath": PAYLOAD_MOUNT, "readOnly": True}
     container["volumeMounts"].append(Conditional(AnyTest((IsSet(_IMAGE), IsSet(_VOLUME))), mounted))
@@ -261,7 +261,7 @@ def mount_payload(spec: dict[str, Any]) -> None:
             {"name": "payload", "image": {"reference": _IMAGE, "pullPolicy": "IfNotPresent"}},
         ),
         Conditional(_COPIED, {"name": "payload", "emptyDir": {"sizeLimit": "4Gi"}}),
-        Conditional(IsSet(_VOLUME), Merged({"name": "payload"}, _VOLUME)),
+        Conditional(IsSet(_VOLUME), MergedMapping({"name": "payload"}, _VOLUME)),
     ]
     copying = {
         "name": "payload",

@@ -24,7 +24,7 @@ class UnknownVersion(ValueError):
     """A version of Kubernetes for which it is not known what fits; the message says which ones are."""
 
 
-class Minor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CompatibleVersions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What fits a minor version of Kubernetes: a version of containerd, and those of Calico."""
 
     minor: str
@@ -40,17 +40,17 @@ class ShippedPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: str = ""
 
 
-class Versions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ShippedVersions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`kubeadm/versions.yaml`."""
 
-    kubernetes: tuple[Minor, ...]
+    kubernetes: tuple[CompatibleVersions, ...]
     parts: tuple[ShippedPart, ...]
 
 
 @cache
-def read_versions() -> Versions:
+def read_versions() -> ShippedVersions:
     """Read the versions that are compatible with each other."""
-    return msgspec.convert(parse_value(_read_text(_get_directory("kubeadm") / "versions.yaml")), Versions)
+    return msgspec.convert(parse_value(_read_text(_get_directory("kubeadm") / "versions.yaml")), ShippedVersions)
 
 
 def build_openshift_payload() -> Mapping[str, bytes]:
@@ -65,14 +65,14 @@ def build_kubeadm_payload(cni: Cni, kubernetes: str, *, csi_proxy: bool = False)
     rights = _read_text(texts / "cluster.yaml")
     files = {"cluster.yaml": f"{rights}---\n{_render_runtime_classes()}", "payload.yaml": _read_text(texts / "payload.yaml")}
     parts = [_read_text(texts / f"{cni}.yaml"), *([_read_text(texts / "csi-proxy.yaml")] if csi_proxy else [])]
-    names = _build_names(cni, kubernetes)
-    files["payload.yaml"] = _NAME.sub(lambda item: names[item[1]], _fill_places(files["payload.yaml"], parts))
+    names = _build_placeholder_values(cni, kubernetes)
+    files["payload.yaml"] = _NAME.sub(lambda item: names[item[1]], _fill_placeholders(files["payload.yaml"], parts))
     if cni != "none":
         files["source-vip.ps1"] = _read_text(texts / f"source-vip-{cni}.ps1")
     return {name: text.encode() for name, text in files.items()}
 
 
-def render_table() -> str:
+def render_version_table() -> str:
     """Render the compatible versions as Markdown for the page."""
     rows = [
         f"| {kubernete.minor} | {kubernete.containerd} | {kubernete.calico} |\n" for kubernete in read_versions().kubernetes
@@ -82,7 +82,7 @@ def render_table() -> str:
     return head + "".join(rows) + "\n| part | version | source |\n|---|---|---|\n" + "".join(parts)
 
 
-def _build_names(cni: Cni, kubernetes: str) -> dict[str, str]:
+def _build_placeholder_values(cni: Cni, kubernetes: str) -> dict[str, str]:
     minor = re.fullmatch(r"v(1\.\d+)\.\d+(?:-[a-z0-9.]+)?", kubernetes)
     fits = next((kubernete for kubernete in read_versions().kubernetes if minor and kubernete.minor == minor[1]), None)
     if fits is None:
@@ -99,7 +99,7 @@ def _build_names(cni: Cni, kubernetes: str) -> dict[str, str]:
     }
 
 
-def _fill_places(text: str, parts: list[str]) -> str:
+def _fill_placeholders(text: str, parts: list[str]) -> str:
     """Return the text with each placeholder replaced by the parts for it."""
     more: dict[str, str] = {}
     for part in parts:

@@ -29,41 +29,41 @@ _AMONG: Final = re.compile(rf"{_NAMED}\s+(?P<word>in|notin)\s*\((?P<values>[^)]*
 _EXISTS: Final = re.compile(rf"(?P<no>!?)\s*{_NAMED}")
 
 
-def is_key(text: str) -> bool:
+def is_label_key(text: str) -> bool:
     """Return True if the string is a valid label key: a name, optionally after a DNS name and `/`."""
     prefix, slash, name = text.rpartition("/")
-    return _is_part(name) and (not slash or bool(NAME.match(prefix)))
+    return _is_label_part(name) and (not slash or bool(NAME.match(prefix)))
 
 
-def is_value(text: str) -> bool:
+def is_label_value(text: str) -> bool:
     """Return True if the string is a valid label value; it may be empty."""
-    return not text or _is_part(text)
+    return not text or _is_label_part(text)
 
 
-def _is_part(text: str) -> bool:
+def _is_label_part(text: str) -> bool:
     return len(text) <= _LONGEST and _PART.fullmatch(text) is not None
 
 
-def examine(selector: LabelSelector, place: Place, path: Path) -> Iterator[Finding]:
+def examine_selector(selector: LabelSelector, place: Place, path: Path) -> Iterator[Finding]:
     """Yield what an API server would reject in a selector at a path of its object."""
     for key, value in selector.match_labels.items():
         at: Path = (*path, "matchLabels", *([key] if escape_key(key) == key else []))
-        if not is_key(key):
+        if not is_label_key(key):
             yield place.build_error(at, _IS_NO_KEY)
-        elif not is_value(value):
+        elif not is_label_value(value):
             yield place.build_error(at, _IS_NO_VALUE)
     for index, requirement in enumerate(selector.match_expressions):
         at = (*path, "matchExpressions", index)
         if not requirement.key:
             yield place.build_error((*at, "key"), "is missing")
-        elif not is_key(requirement.key):
+        elif not is_label_key(requirement.key):
             yield place.build_error((*at, "key"), _IS_NO_KEY)
         needs = requirement.operator in ("In", "NotIn")
         if needs != bool(requirement.values):
             must = "not be empty" if needs else "be empty"
             yield place.build_error((*at, "values"), f"must {must} with {requirement.operator}")
         for number, value in enumerate(requirement.values):
-            if not is_value(value):
+            if not is_label_value(value):
                 yield place.build_error((*at, "values", number), _IS_NO_VALUE)
 
 

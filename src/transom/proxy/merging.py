@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from transom.proxy.infrastructure_kinds import INFRASTRUCTURE_KINDS
-from transom.proxy.no_proxy import ALL, is_everything, join, split
+from transom.proxy.no_proxy import ALL, is_catch_all_network, join, split
 from transom.proxy.objects import Cluster, InfrastructureCluster, Networks, Platform
 
 METADATA_ADDRESS: Final = "169.254.169.254"
@@ -75,7 +75,7 @@ def merge_own_cluster(networks: Networks, users: Iterable[MergedPart]) -> Merged
     """Merge the list of the cluster that has the settings: a byte-sorted set; `*` alone if the user wrote it."""
     users = tuple(users)
     unknown = () if any(ALL in part.items for part in users) else tuple(_iter_unknown_fields(networks))
-    return MergedNoProxy(tuple(_iter_parts(networks, users, dot=".")), unknown, in_order=False)
+    return MergedNoProxy(tuple(_iter_cluster_parts(networks, users, dot=".")), unknown, in_order=False)
 
 
 def merge_workload_cluster(
@@ -89,7 +89,7 @@ def merge_workload_cluster(
     where = (infrastructure.region, infrastructure.cloud) if infrastructure else ()
     platform = Platform(kind.platform, *where) if kind and kind.platform else None
     networks = Networks(cluster.service_domain, (), cluster.services, cluster.pods, cluster.endpoint_host, platform)
-    parts = [*_iter_parts(networks, users, dot="")]
+    parts = [*_iter_cluster_parts(networks, users, dot="")]
     if platform is not None and platform.type == "Azure":
         # the agent of each machine reports there, in every cloud: learn.microsoft.com, "What is IP address 168.63.129.16?"
         parts.append(MergedPart("the platform, Azure", (_AZURE_WIRE_SERVER,)))
@@ -100,7 +100,7 @@ def merge_workload_cluster(
     return MergedNoProxy((*parts, *map(_without_catch_all, machines)))
 
 
-def _iter_parts(networks: Networks, users: Iterable[MergedPart], *, dot: str) -> Iterator[MergedPart]:
+def _iter_cluster_parts(networks: Networks, users: Iterable[MergedPart], *, dot: str) -> Iterator[MergedPart]:
     """Those of any cluster, in the order of the RFC; `dot` stands before names."""
     yield MergedPart("the cluster's DNS domain", (dot + (networks.dns_domain or "cluster.local").strip("."),))
     yield _without_catch_all(MergedPart("the network of Services", networks.service_network))
@@ -116,7 +116,7 @@ def _iter_parts(networks: Networks, users: Iterable[MergedPart], *, dot: str) ->
 
 def _without_catch_all(part: MergedPart) -> MergedPart:
     """Return the part without items that cover everything: with them, clients would always bypass the proxy."""
-    return MergedPart(part.reason, tuple(item for item in part.items if not is_everything(item)))
+    return MergedPart(part.reason, tuple(item for item in part.items if not is_catch_all_network(item)))
 
 
 def _encode_item(item: str) -> bytes:
@@ -134,7 +134,7 @@ def _iter_unknown_fields(networks: Networks) -> Iterator[str]:
         yield "internalAPIHost"
 
 
-def is_known(platform: str) -> bool:
+def is_known_platform(platform: str) -> bool:
     """Return True if OpenShift or Transom knows the platform type."""
     return platform in _KNOWN
 

@@ -9,8 +9,8 @@ import msgspec
 
 from transom.common.escaping import NAME
 from transom.proxy.finding import Finding, Path, Place
-from transom.proxy.merging import is_known, parse_host
-from transom.proxy.no_proxy import is_cidr, is_everything, is_ip, split, suggest_item
+from transom.proxy.merging import is_known_platform, parse_host
+from transom.proxy.no_proxy import is_cidr, is_catch_all_network, is_ip, split, suggest_item
 from transom.proxy.objects import Cluster, Networks, SettingsObjects
 
 _DNS_OFFSET: Final = 10
@@ -63,11 +63,11 @@ def _find_api_host(objects: SettingsObjects, server: str | None) -> str | None:
     return next((host for url in urls if url and (host := parse_host(url))), None)
 
 
-def examine_sources(objects: SettingsObjects, override: Networks | None) -> Iterator[Finding]:
+def examine_network_sources(objects: SettingsObjects, override: Networks | None) -> Iterator[Finding]:
     """Yield what is ignored in the cluster's own objects, except fields that `override` sets."""
     overrides = override or Networks()
     infrastructure, openshift, kubeadm = objects.infrastructure, objects.network, objects.kubeadm_config
-    if infrastructure and infrastructure.platform and not overrides.platform and not is_known(infrastructure.platform.type):
+    if infrastructure and infrastructure.platform and not overrides.platform and not is_known_platform(infrastructure.platform.type):
         path: Path = ("status", "platformStatus", "type")
         yield infrastructure.place.build_warning(
             path, "is not a platform that is known here: nothing of it is added to NO_PROXY"
@@ -92,7 +92,7 @@ def examine_sources(objects: SettingsObjects, override: Networks | None) -> Iter
         if any(not is_cidr(item) for item in items):
             yield place.build_warning(path, "has a network that is not a CIDR: it is left out of NO_PROXY")
         for item in items:
-            if is_everything(item):
+            if is_catch_all_network(item):
                 yield place.build_warning(path, f"has {item}, which {_EVERYTHING}")
 
 
@@ -103,7 +103,7 @@ def compute_dns_address(services: str) -> str | None:
     return str(network[_DNS_OFFSET]) if network.num_addresses > _DNS_OFFSET else None
 
 
-def examine_cluster(cluster: Cluster) -> Iterator[Finding]:
+def examine_cluster_networks(cluster: Cluster) -> Iterator[Finding]:
     """Yield the problems of a Cluster API cluster's networks and endpoint."""
     for item, cidrs in (("services", cluster.services), ("pods", cluster.pods)):
         for index, cidr in enumerate(cidrs):
@@ -111,7 +111,7 @@ def examine_cluster(cluster: Cluster) -> Iterator[Finding]:
             place, path = cluster.overrides.get(item, default)
             if not is_cidr(cidr):
                 yield place.build_error(path, "is not a CIDR")
-            elif is_everything(cidr):
+            elif is_catch_all_network(cidr):
                 yield place.build_warning(path, _EVERYTHING)
     if (services := find_first_cidr(cluster.services)) and compute_dns_address(services) is None:
         message = "is too small for the address of the cluster's DNS, its tenth: the values objects have none"
@@ -126,7 +126,7 @@ def examine_cluster(cluster: Cluster) -> Iterator[Finding]:
         yield cluster.place.build_error(("spec", "controlPlaneEndpoint", "host"), "must be a DNS name or an IP address")
 
 
-def examine_layer(networks: Networks, place: Place, base: str) -> Iterator[Finding]:
+def examine_layer_networks(networks: Networks, place: Place, base: str) -> Iterator[Finding]:
     """Yield the fields of `spec.networks` that a layer cannot set: only machine networks are not in Cluster objects."""
     for field in msgspec.structs.fields(networks):
         if field.name != "machine_network" and getattr(networks, field.name):
@@ -137,7 +137,7 @@ def examine_layer(networks: Networks, place: Place, base: str) -> Iterator[Findi
             yield place.build_error(("spec", "networks", field.encode_name), message)
 
 
-def examine(networks: Networks, place: Place) -> Iterator[Finding]:
+def examine_networks(networks: Networks, place: Place) -> Iterator[Finding]:
     """Everything that is wrong with `spec.networks`."""
     for field, cidrs in (
         ("machineNetwork", networks.machine_network),
@@ -148,7 +148,7 @@ def examine(networks: Networks, place: Place) -> Iterator[Finding]:
             if not is_cidr(cidr):
                 hint = f": write `{cidr}/{128 if ':' in cidr else 32}`" if is_ip(cidr) else ", for example 10.0.0.0/16"
                 yield place.build_error(("spec", "networks", field, index), f"is not a CIDR{hint}")
-            elif is_everything(cidr):
+            elif is_catch_all_network(cidr):
                 yield place.build_warning(("spec", "networks", field, index), _EVERYTHING)
             elif (network := str(ip_network(cidr, strict=False))) != cidr and "." in cidr:
                 # kubeadm and the API server take it, and some clients of NO_PROXY do not
@@ -169,7 +169,7 @@ def examine(networks: Networks, place: Place) -> Iterator[Finding]:
         path = ("spec", "networks", "platform")
         if not platform.type:
             yield place.build_error((*path, "type"), "the platform's type is missing: AWS, Azure, GCP, OpenStack, None …")
-        elif not is_known(platform.type):
+        elif not is_known_platform(platform.type):
             yield place.build_warning(
                 (*path, "type"), "is not a platform that is known here: nothing of it is added to NO_PROXY"
             )

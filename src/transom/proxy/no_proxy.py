@@ -66,7 +66,7 @@ def is_ipv6_network(item: str) -> bool:
     return ":" in item and is_cidr(item)
 
 
-def is_everything(text: str) -> bool:
+def is_catch_all_network(text: str) -> bool:
     """Return True for a network of all addresses of its family: `0.0.0.0/0`, `::/0`, `10.0.0.0/0`."""
     _, slash, length = text.partition("/")
     return bool(slash and length) and not length.strip("0") and is_cidr(text)
@@ -89,13 +89,13 @@ def _get_ip_version(text: str) -> int | None:
 NO_ITEM: Final[tuple[Severity, str]] = ("error", "is not an IP address, a CIDR or a lower-case domain name")
 
 
-def find_fault(item: str) -> tuple[Severity, str] | None:
+def find_item_fault(item: str) -> tuple[Severity, str] | None:
     """Return the fault of an item, without spaces around it, by the rules of this module; None if it is valid."""
     if not item:
         return "error", "is empty: take the comma out"
     if item == ALL:
         return "error", "may only stand alone: write `*` as the whole list, or take it out"
-    if is_everything(item):
+    if is_catch_all_network(item):
         return "warning", "is every address: requests to addresses bypass the proxy, those to names do not"
     if is_ip(item) or is_cidr(item):
         return None
@@ -127,8 +127,8 @@ def suggest_item(item: str) -> str | None:
     """Return the valid form that the writer of an invalid item most likely meant, or None."""
     text = item.strip().strip(_QUOTES).strip().lower()
     text = re.sub(r"^[a-z][a-z0-9+.-]*://", "", text)
-    if text.count("/") == 1 and _mask_length(text) is not None:
-        return _mask_length(text)
+    if text.count("/") == 1 and _convert_netmask(text) is not None:
+        return _convert_netmask(text)
     if not is_cidr(text):
         text = text.split("/", 1)[0]
     text = _without_port(text)
@@ -137,10 +137,10 @@ def suggest_item(item: str) -> str | None:
     text = re.sub(r"^\.\.+", ".", text)
     # one dot at the end would be valid, and Go does not heed the item then
     text = text.rstrip(".")
-    return text if text not in (item, ALL) and find_fault(text) is None else None
+    return text if text not in (item, ALL) and find_item_fault(text) is None else None
 
 
-def _mask_length(text: str) -> str | None:
+def _convert_netmask(text: str) -> str | None:
     """`10.0.0.0/255.0.0.0` as `10.0.0.0/8`; a CIDR whose address lacks its last zeros (`10.0/16`) with them."""
     address, _, mask = text.partition("/")
     if is_ip(address) and is_ip(mask) and "." in address and "." in mask:

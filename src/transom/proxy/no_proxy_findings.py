@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from transom.proxy.finding import Finding, Path, Place, Severity
-from transom.proxy.no_proxy import ALL, BLANKS, MAX_ITEMS, NO_ITEM, find_fault, is_harmless, is_ipv6_network, suggest_item
+from transom.proxy.no_proxy import ALL, BLANKS, MAX_ITEMS, NO_ITEM, find_item_fault, is_harmless, is_ipv6_network, suggest_item
 
 _WITHHELD: Final = (
     "is not an IP address, a CIDR or a lower-case domain name (it is not shown: the list has an `@`, and may hold a password)"
 )
 
 
-def examine(text: str, place: Place, path: Path) -> Iterator[Finding]:
+def examine_no_proxy(text: str, place: Place, path: Path) -> Iterator[Finding]:
     """Everything that is wrong with a list. A list with an `@` may hold a password: nothing of it is shown then."""
     if text.strip(BLANKS) == ALL or not text:
         return
@@ -45,26 +45,26 @@ def _shorten_item(item: str) -> str:
 
 
 def _find_item_fault(item: str) -> tuple[Severity, str] | None:
-    fault = find_fault(item)
+    fault = find_item_fault(item)
     if fault == NO_ITEM:
         instead = suggest_item(item)
         if ";" in item or any(character.isspace() for character in item):
             return "error", f"{NO_ITEM[1]}: items are separated by a comma alone"
         return "error", NO_ITEM[1] + (f": write `{instead}`" if instead else "")
-    if fault is not None or (is_harmless(item) and not _is_mapped(item)):
+    if fault is not None or (is_harmless(item) and not _is_ipv4_mapped(item)):
         # most lists have no other item, and an operator need not hold the profiles of all clients
         return fault
     return _find_go_difference(item) or _find_harm(item)
 
 
-def _is_mapped(item: str) -> bool:
+def _is_ipv4_mapped(item: str) -> bool:
     """Return True for an IPv4 address or network in IPv6 form."""
     return ":" in item and ipaddress.IPv6Address(item.partition("/")[0]).ipv4_mapped is not None
 
 
 def _find_go_difference(item: str) -> tuple[Severity, str] | None:
     """Return how Go, in which kubelet and containerd are written, misreads a valid item; or None."""
-    if not (item.endswith(".") or _is_mapped(item)):
+    if not (item.endswith(".") or _is_ipv4_mapped(item)):
         return None
     from transom.proxy.clients.lint import judge_item
 

@@ -55,7 +55,7 @@ class LabelSelector(Base, frozen=True):
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return True if an object with these labels is selected."""
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
-            _is_met(requirement, labels) for requirement in self.match_expressions
+            _is_requirement_met(requirement, labels) for requirement in self.match_expressions
         )
 
 
@@ -73,7 +73,7 @@ def build_selector_value(selector: LabelSelector) -> dict[str, Any]:
     return made
 
 
-def _is_met(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+def _is_requirement_met(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":

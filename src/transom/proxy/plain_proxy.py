@@ -104,7 +104,7 @@ def is_exempt(address: str, no_proxy: str) -> bool:
     return decide(CLIENTS["go"], address, no_proxy or None).bypass is True
 
 
-def iter_unreachable(proxy: PlainProxy, no_proxy: str, urls: tuple[str, ...]) -> Iterator[str]:
+def iter_unreachable_urls(proxy: PlainProxy, no_proxy: str, urls: tuple[str, ...]) -> Iterator[str]:
     """Yield the URLs that are neither exempt nor reached by a proxy that can be used."""
     if proxy.is_missing:
         yield from (item for item in urls if not is_exempt(item, no_proxy))

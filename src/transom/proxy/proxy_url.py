@@ -10,7 +10,7 @@ _NEVER_IN_HOSTS: Final = "!\"$&'()*+,;<=>@"
 """Go takes these in a host; no DNS name has them."""
 
 
-def examine(text: str, schemes: Collection[str]) -> list[str]:
+def list_url_faults(text: str, schemes: Collection[str]) -> list[str]:
     """List the faults of a proxy URL; none for a valid one. `schemes` are the valid schemes, in lower case."""
     if text[:1] in _QUOTES or text[-1:] in _QUOTES:
         return ["has quotes around it: take them out, or write straight ones around the whole value"]

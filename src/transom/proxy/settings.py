@@ -167,7 +167,7 @@ def resolve_settings(objects: SettingsObjects, now: datetime, server: str | None
     base = layers.find_base_settings(objects)
     misnamed = base is None and objects.proxy is None and not objects.clusters
     for layer in _iter_layers(objects):
-        layer_findings = list(validation.examine(layer, objects, now, misnamed=misnamed))
+        layer_findings = list(validation.examine_layer(layer, objects, now, misnamed=misnamed))
         findings += layer_findings
         if any(finding.severity == "error" for finding in layer_findings):
             broken.add(layer.source.place.object)
@@ -183,9 +183,9 @@ def resolve_settings(objects: SettingsObjects, now: datetime, server: str | None
     known = networks.resolve_own_networks(objects, base.spec.networks if base else None, server)
     own = layers.merge_own_layers(objects)
     merged = _merge_own(own, known)
-    builder = _Builder(objects, broken)
-    findings += networks.examine_sources(objects, base.spec.networks if base else None)
-    own_found = list(_iter_own_findings(own, merged)) if builder.is_sound(own) else []
+    builder = _EgressBuilder(objects, broken)
+    findings += networks.examine_network_sources(objects, base.spec.networks if base else None)
+    own_found = list(_iter_own_findings(own, merged)) if builder.is_error_free(own) else []
     findings += own_found
     egress = (
         None
@@ -207,7 +207,7 @@ def resolve_settings(objects: SettingsObjects, now: datetime, server: str | None
         text = _merge_workload(objects, layered, cluster).text
         key = (cluster.metadata.namespace or "", cluster.metadata.name)
         addresses = objects.machine_addresses.get(key, ())
-        layer_findings = list(_iter_cluster_findings(layered, cluster, text, addresses)) if builder.is_sound(layered) else []
+        layer_findings = list(_iter_cluster_findings(layered, cluster, text, addresses)) if builder.is_error_free(layered) else []
         findings += layer_findings
         invalid = any(finding.severity == "error" for finding in layer_findings)
         made = None if invalid else builder.build_egress(layered, text, bool(cluster.endpoint_host))
@@ -223,9 +223,9 @@ def resolve_settings(objects: SettingsObjects, now: datetime, server: str | None
     by_layer: dict[str, list[tuple[str, str]]] = {}
     for key, entry in withheld.items():
         by_layer.setdefault(entry.egress_proxy, []).append(key)
-    findings += withholding.examine(objects, by_layer)
+    findings += withholding.examine_withheld(objects, by_layer)
     # before what is said of networks: of many warnings a condition shows the first
-    findings[of_settings:of_settings] = (finding for layer in halves.values() for finding in _check_half_set(layer))
+    findings[of_settings:of_settings] = (finding for layer in halves.values() for finding in _check_incomplete_proxy(layer))
     return ResolvedSettings(egress, clusters, known, tuple(findings), withheld)
 
 
@@ -284,7 +284,7 @@ def _iter_own_findings(layered: LayeredSettings, merged: merging.MergedNoProxy) 
     if not layered.layers:
         return
     place = layered.layers[0].source.place
-    yield from _check_length(layered.layers[0], merged.text, "this cluster")
+    yield from _check_list_length(layered.layers[0], merged.text, "this cluster")
     if merged.unknown:
         yield _build_unknown_networks_warning(place, merged.unknown)
 
@@ -305,13 +305,13 @@ def _iter_cluster_findings(
     if not layered.layers:
         return
     name = cluster.place.object
-    yield from networks.examine_cluster(cluster)
+    yield from networks.examine_cluster_networks(cluster)
     last = next((layer for layer in reversed(layered.layers) if layer.items), layered.layers[-1])
     proxied = layered.http_proxy or layered.https_proxy or layered.direct
     if layered.items and not proxied and last.source.metadata.name != layers.BASE:
         message = f"requires a proxy for {name}: no EgressProxy that selects it sets spec.httpProxy or spec.httpsProxy"
         yield last.source.place.build_error(("spec", "noProxy"), message)
-    yield from _check_length(last, text, name)
+    yield from _check_list_length(last, text, name)
     if not text or text == no_proxy.ALL:
         return
     for item, entry in ((cluster.services, "services"), (cluster.pods, "pods")):
@@ -357,7 +357,7 @@ def _iter_harm_findings(layered: LayeredSettings, egress: Egress, *, has_pods: b
 def _check_plain_proxies(layered: LayeredSettings, egress: Egress, objects: SettingsObjects) -> Iterator[Finding]:
     """Warn of clients without TLS or credentials for the proxies: the first boot of machines, WinHTTP, Windows PowerShell."""
     from transom.common.installers import OPENSSH_URL
-    from transom.proxy.plain_proxy import NO_TLS, find_plain_proxy_fault, iter_unreachable, select_plain_proxy
+    from transom.proxy.plain_proxy import NO_TLS, find_plain_proxy_fault, iter_unreachable_urls, select_plain_proxy
 
     if not layered.layers:
         return
@@ -365,7 +365,7 @@ def _check_plain_proxies(layered: LayeredSettings, egress: Egress, objects: Sett
     platform = objects.infrastructure.platform if objects.infrastructure is not None else None
     if platform is not None and platform.type in _MACHINE_PLATFORMS:
         proxy = select_plain_proxy(egress.http_proxy, egress.https_proxy)
-        if list(iter_unreachable(proxy, egress.no_proxy, (OPENSSH_URL,))):
+        if list(iter_unreachable_urls(proxy, egress.no_proxy, (OPENSSH_URL,))):
             field, why = proxy.problems[0]
             message = (
                 f"{why}: new Windows machines cannot download their OpenSSH server with it. Use an image with an OpenSSH server"
@@ -402,7 +402,7 @@ def _check_power_shell(place: Place, egress: Egress) -> Iterator[Finding]:
         yield place.build_warning(("spec", "noProxy"), message)
 
 
-def _check_half_set(layer: Layer) -> Iterator[Finding]:
+def _check_incomplete_proxy(layer: Layer) -> Iterator[Finding]:
     """chart-operator 4.2.0, helm/chart-operator/templates/deployment.yaml: `if and $proxy.noProxy $proxy.http $proxy.https`."""
     for field, missing, other in (
         ("httpProxy", not layer.http_proxy, "httpsProxy"),
@@ -416,18 +416,18 @@ def _check_half_set(layer: Layer) -> Iterator[Finding]:
             yield layer.source.place.build_warning(("spec", field), message)
 
 
-def _check_length(layer: Layer, text: str, whose: str) -> Iterator[Finding]:
+def _check_list_length(layer: Layer, text: str, cluster_label: str) -> Iterator[Finding]:
     place = layer.source.place
     if len(text) > no_proxy.MAX_LENGTH:
-        message = f"the merged list of {whose} has {len(text):,} characters: at most {no_proxy.MAX_LENGTH:,} are taken"
+        message = f"the merged list of {cluster_label} has {len(text):,} characters: at most {no_proxy.MAX_LENGTH:,} are taken"
         yield place.build_error(("spec", "noProxy"), message)
     elif len(text) > no_proxy.WARN_LENGTH:
         yield place.build_warning(
-            ("spec", "noProxy"), f"the merged list of {whose} has {len(text):,} characters: use CIDRs and domains"
+            ("spec", "noProxy"), f"the merged list of {cluster_label} has {len(text):,} characters: use CIDRs and domains"
         )
 
 
-class _Builder:
+class _EgressBuilder:
     """Makes an Egress of what the layers say; a trust bundle that many clusters share is parsed once."""
 
     def __init__(self, objects: SettingsObjects, broken: set[str]) -> None:
@@ -436,7 +436,7 @@ class _Builder:
         self._bundles: dict[tuple[str, str], tuple[Certificate, ...]] = {}
         self._base = layers.find_base_settings(objects)
 
-    def is_sound(self, layered: LayeredSettings) -> bool:
+    def is_error_free(self, layered: LayeredSettings) -> bool:
         """Return True if no object of the settings has an error; an unread file could be any of them."""
         parts = {layer.source.place.object for layer in layered.layers}
         if self._base:
@@ -449,7 +449,7 @@ class _Builder:
 
     def build_egress(self, layered: LayeredSettings, text: str, api_server_known: bool) -> Egress | None:
         """Build the settings, or return None if they are not sound."""
-        if not self.is_sound(layered):
+        if not self.is_error_free(layered):
             return None
         spec = self._base.spec if self._base else None
         http, https = (self._join_credentials(item, layered.credentials) for item in (layered.http_proxy, layered.https_proxy))
@@ -459,7 +459,7 @@ class _Builder:
             http,
             https,
             text,
-            self._trust(layered.trusted_ca),
+            self._load_certificates(layered.trusted_ca),
             (spec.windows if spec else None) or WindowsSettings(),
             tuple(
                 endpoint.reveal() for endpoint in endpoints or () if validation.find_endpoint_fault(endpoint.reveal()) is None
@@ -487,7 +487,7 @@ class _Builder:
             url.with_userinfo(proxy.reveal(), username.reveal() if username else "", password.reveal() if password else "")
         )
 
-    def _trust(self, reference: tuple[str, str] | None) -> tuple[Certificate, ...]:
+    def _load_certificates(self, reference: tuple[str, str] | None) -> tuple[Certificate, ...]:
         if reference is None:
             return ()
         if reference not in self._bundles:

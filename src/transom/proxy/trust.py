@@ -158,7 +158,7 @@ def read_bundle(data: bytes) -> ReadBundle:
         return ReadBundle(parse_bundle(text), "UTF-16", text)
     if _is_der(data) or data.lstrip().startswith((b"-----BEGIN PKCS7-----", b"-----BEGIN CMS-----")):
         der = data if _is_der(data) else None
-        if der is not None and (certificate := _parse(der)) is not None:
+        if der is not None and (certificate := _parse_der(der)) is not None:
             return ReadBundle(Bundle((certificate,)), "DER")
         if (certificates := _parse_pkcs7(data)) is not None:
             return ReadBundle(Bundle(certificates), "PKCS#7")
@@ -229,7 +229,7 @@ def format_pem(certificates: Iterable[Certificate]) -> str:
     return "".join(blocks)
 
 
-def iter_concerns(certificates: Iterable[Certificate], now: datetime) -> Iterator[tuple[Certificate, str]]:
+def iter_certificate_warnings(certificates: Iterable[Certificate], now: datetime) -> Iterator[tuple[Certificate, str]]:
     """Yield warnings about a valid bundle: certificates that are expired or not yet valid, missing issuers.
 
     Also certificates that are not CAs: the usual mistake is the proxy's own.
@@ -322,10 +322,10 @@ def _parse_certificate(label: str, body: str | None) -> Certificate | tuple[Lite
         der = binascii.a2b_base64("".join(body.split()), strict_mode=True)
     except ValueError:
         return "error", "the content is not base64"
-    return _parse(der) or ("error", "the content is not an X.509 certificate")
+    return _parse_der(der) or ("error", "the content is not an X.509 certificate")
 
 
-def _parse(der: bytes) -> Certificate | None:
+def _parse_der(der: bytes) -> Certificate | None:
     # a tenth of a second to import: not for those who have no certificates
     from cryptography import x509
 
@@ -337,7 +337,7 @@ def _parse(der: bytes) -> Certificate | None:
 
 def parse_subject(der: bytes) -> str:
     """Return the subject of a certificate as RFC 4514, or a note that it is unreadable."""
-    certificate = _parse(der)
+    certificate = _parse_der(der)
     return certificate.subject if certificate is not None else _UNREADABLE
 
 

@@ -14,7 +14,7 @@ from transom.proxy.layers import BASE, Layer
 from transom.proxy.objects import EgressProxy, EgressProxySpec, Proxy, SecretObject, SettingsObjects
 from transom.proxy.placeholders import find_placeholder
 from transom.proxy.secret import REDACTED, Secret
-from transom.proxy.trust import iter_concerns, parse_bundle
+from transom.proxy.trust import iter_certificate_warnings, parse_bundle
 from transom.proxy.url import InvalidURL, parse
 
 BUNDLE_KEY: Final = "ca-bundle.crt"
@@ -35,7 +35,7 @@ _BASE_ALONE: Final = {
 }
 
 
-def examine(layer: Layer, objects: SettingsObjects, now: datetime, *, misnamed: bool = False) -> Iterator[Finding]:
+def examine_layer(layer: Layer, objects: SettingsObjects, now: datetime, *, misnamed: bool = False) -> Iterator[Finding]:
     """Yield the findings of one EgressProxy or Proxy, and of the Secret and the ConfigMap that it names.
 
     `misnamed`: the object is meant as the base despite its name, and may set the base's fields.
@@ -51,7 +51,7 @@ def examine(layer: Layer, objects: SettingsObjects, now: datetime, *, misnamed: 
     if layer.credentials:
         yield from _check_credentials(layer.credentials, place, objects)
     if layer.trusted_ca:
-        yield from _trust(layer.trusted_ca, place, objects, now)
+        yield from _check_trusted_ca(layer.trusted_ca, place, objects, now)
     is_base = misnamed or layer.source.metadata.name == BASE
     if is_base and spec.readiness_endpoints:
         yield from _check_endpoints(spec.readiness_endpoints, bool(spec.http_proxy), bool(spec.https_proxy), layer)
@@ -68,7 +68,7 @@ def _check_spec(layer: Layer, place: Place) -> Iterator[Finding]:
     spec = layer.source.spec
     yield from _check_urls(layer, place)
     if spec.no_proxy is not None:
-        yield from no_proxy_findings.examine(spec.no_proxy, place, ("spec", "noProxy"))
+        yield from no_proxy_findings.examine_no_proxy(spec.no_proxy, place, ("spec", "noProxy"))
     is_base = layer.source.metadata.name == BASE
     if is_base and spec.no_proxy and not spec.http_proxy and not spec.https_proxy:
         yield place.build_error(
@@ -88,7 +88,7 @@ def _check_urls(layer: Layer, place: Place) -> Iterator[Finding]:
         if len(value.reveal()) > _LONGEST_URL:
             yield place.build_error(("spec", field), f"has more than {_LONGEST_URL:,} characters", REDACTED)
             continue
-        faults = proxy_url.examine(value.reveal(), schemes)
+        faults = proxy_url.list_url_faults(value.reveal(), schemes)
         for fault in faults:
             yield place.build_error(("spec", field), fault, REDACTED)
         if not faults and (ignored := proxy_url.find_ignored_part(value.reveal())):
@@ -164,7 +164,7 @@ def _check_credential(secret: SecretObject, key: str, place: Place) -> Iterator[
         )
 
 
-def _trust(reference: tuple[str, str], place: Place, objects: SettingsObjects, now: datetime) -> Iterator[Finding]:
+def _check_trusted_ca(reference: tuple[str, str], place: Place, objects: SettingsObjects, now: datetime) -> Iterator[Finding]:
     path: Path = ("spec", "trustedCA", "name")
     if fault := explain_invalid_name("ConfigMap", reference[1]):
         yield place.build_error(path, fault)
@@ -203,7 +203,7 @@ def _trust(reference: tuple[str, str], place: Place, objects: SettingsObjects, n
             yield report(key, str(problem))
     if not bundle.certificates and not any(problem.severity == "error" for problem in bundle.problems):
         yield place.build_error(path, f"ConfigMap {'/'.join(reference)} holds no certificate in `{BUNDLE_KEY}`")
-    for certificate, text in iter_concerns(bundle.certificates, now):
+    for certificate, text in iter_certificate_warnings(bundle.certificates, now):
         yield config_map.place.build_warning(key, f"certificate {bundle.certificates.index(certificate) + 1} {text}")
 
 
@@ -244,8 +244,8 @@ def _check_own_fields(item: EgressProxy, spec: EgressProxySpec, is_base: bool) -
                 yield place.build_error(("spec", field), f"only EgressProxy/{BASE} may set it; {_IS_LAYER}")
     if spec.networks is not None:
         if not is_base:
-            yield from networks.examine_layer(spec.networks, place, BASE)
-        yield from networks.examine(spec.networks, place)
+            yield from networks.examine_layer_networks(spec.networks, place, BASE)
+        yield from networks.examine_networks(spec.networks, place)
     for system, settings in (("windows", spec.windows), ("linux", spec.linux)):
         for index, name in enumerate(settings.services if settings is not None else ()):
             if not _SERVICE_NAME.fullmatch(name):
@@ -260,16 +260,16 @@ def _check_own_fields(item: EgressProxy, spec: EgressProxySpec, is_base: bool) -
             message = f"must be {' or '.join(APP_KINDS)}: how another object reads values is not known"
             yield place.build_warning(("spec", "apps", index, "kind"), message)
     if spec.cluster_selector is not None:
-        yield from labels.examine(spec.cluster_selector, place, ("spec", "clusterSelector"))
+        yield from labels.examine_selector(spec.cluster_selector, place, ("spec", "clusterSelector"))
     yield from _check_mode(spec, place, is_base=is_base)
     if not is_base:
-        yield from _check_effect(spec, place)
+        yield from _check_ineffective_fields(spec, place)
     propagated = spec.propagated.pods if spec.propagated is not None else None
     if propagated is not None and propagated.namespace_selector is not None:
         path = ("spec", "propagated", "pods", "namespaceSelector")
-        yield from labels.examine(propagated.namespace_selector, place, path)
+        yield from labels.examine_selector(propagated.namespace_selector, place, path)
     if spec.pods is not None and spec.pods.namespace_selector is not None:
-        yield from labels.examine(spec.pods.namespace_selector, place, ("spec", "pods", "namespaceSelector"))
+        yield from labels.examine_selector(spec.pods.namespace_selector, place, ("spec", "pods", "namespaceSelector"))
 
 
 def _check_mode(spec: EgressProxySpec, place: Place, *, is_base: bool) -> Iterator[Finding]:
@@ -282,7 +282,7 @@ def _check_mode(spec: EgressProxySpec, place: Place, *, is_base: bool) -> Iterat
         yield place.build_error(("spec", "mode"), "mode Direct excludes a proxy, and this object sets one: keep one of them")
 
 
-def _check_effect(spec: EgressProxySpec, place: Place) -> Iterator[Finding]:
+def _check_ineffective_fields(spec: EgressProxySpec, place: Place) -> Iterator[Finding]:
     """Check for a layer without any effect, and for empty fields."""
     if spec.mode is None:
         for field, value in (("httpProxy", spec.http_proxy), ("httpsProxy", spec.https_proxy)):

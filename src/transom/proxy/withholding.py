@@ -27,7 +27,7 @@ def find_withholding_proxy(layered: LayeredSettings, objects: SettingsObjects) -
 
     It is the object that set the proxies. OpenShift's Proxy has no selector: EgressProxy/cluster selects for it.
     """
-    if layered.unit is None or not _with_credentials(layered.unit):
+    if layered.unit is None or not _contains_credentials(layered.unit):
         return None
     source = layered.unit.source
     speaking = source if isinstance(source, EgressProxy) else find_base_settings(objects)
@@ -47,7 +47,7 @@ def format_withheld_message(clusters: Collection[tuple[str, str]], field: str = 
     )
 
 
-def examine(objects: SettingsObjects, withheld: Mapping[str, Collection[tuple[str, str]]]) -> Iterator[Finding]:
+def examine_withheld(objects: SettingsObjects, withheld: Mapping[str, Collection[tuple[str, str]]]) -> Iterator[Finding]:
     """Yield a warning for each object whose credentials are withheld; `withheld` are clusters by EgressProxy name.
 
     A layer is only for workload clusters: if it sends its credentials to none of them, it has no effect, whatever Clusters
@@ -55,7 +55,7 @@ def examine(objects: SettingsObjects, withheld: Mapping[str, Collection[tuple[st
     """
     for item in objects.egress_proxies:
         layer = build_egress_proxy_layer(item, objects.namespace)
-        idle = item.metadata.name != BASE and item.spec.cluster_selector is None and _with_credentials(layer)
+        idle = item.metadata.name != BASE and item.spec.cluster_selector is None and _contains_credentials(layer)
         if item.metadata.name in withheld or idle:
             yield item.place.build_warning(_PATH, format_withheld_message(withheld.get(item.metadata.name, ())))
     if objects.proxy is not None and BASE in withheld and find_base_settings(objects) is None:
@@ -63,5 +63,5 @@ def examine(objects: SettingsObjects, withheld: Mapping[str, Collection[tuple[st
         yield objects.proxy.place.build_warning(_PATH, message)
 
 
-def _with_credentials(layer: Layer) -> bool:
+def _contains_credentials(layer: Layer) -> bool:
     return layer.credentials is not None or has_credentials(layer.http_proxy, layer.https_proxy)

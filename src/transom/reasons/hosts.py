@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from transom.reasons.reason import Reason, define_both, define_condition, define_event
+from transom.reasons.reason import Reason, define_condition_and_event, define_condition, define_event
 
 _EDIT: Final = "Correct what the message names"
 
@@ -18,7 +18,7 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "The published CAs for joining nodes do not match the API server's certificate. Transom changes no host because of it.",
         "Correct the ConfigMap that the message names",
     ),
-    define_both(
+    define_condition_and_event(
         "Applied",
         "fine",
         "The settings are on the host, or in every workload cluster. The event lists the changes.",
@@ -35,11 +35,11 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "fine",
         "The user data of new machines has no room for every CA. Hosts get these CAs with the first connection.",
     ),
-    define_both(
+    define_condition_and_event(
         "Changing", "itself", "Transom is placing files, and creating and starting services in the order of their dependencies."
     ),
     define_condition("Connected", "fine", "The last pass read the host."),
-    define_both("Connecting", "itself", "Transom is connecting to the host."),
+    define_condition_and_event("Connecting", "itself", "Transom is connecting to the host."),
     define_event("Cordoned", "itself", "Transom cordoned the Node, because the next change interrupts its pods."),
     define_event("Deleted", "itself", "Transom deletes the instance, because its source no longer exists."),
     define_condition(
@@ -48,7 +48,7 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "The host's `Disallowed` store contains a certificate of the bundle. Windows does not trust it.",
         "Remove the certificate from that store, or from the bundle",
     ),
-    define_both(
+    define_condition_and_event(
         "DrainBlocked",
         "after",
         "Pods did not end in time. The message names them and what blocks them. Transom changed nothing on the host.",
@@ -91,20 +91,20 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "The WindowsInstance is invalid. The message begins with the field.",
         f"{_EDIT}; `transom validate` lists all errors",
     ),
-    define_both(
+    define_condition_and_event(
         "KeyInvalid",
         "after",
         "The Secret with the SSH key contains no readable key.",
         "Store an OpenSSH private key without a passphrase in it; `ssh-keygen -p` removes a passphrase",
     ),
-    define_both(
+    define_condition_and_event(
         "KeyMissing",
         "after",
         "The Secret with the SSH key does not exist.",
         "Create the Secret of `spec.keySecret`; `transom doctor` shows its expected location",
     ),
     define_event("KeyMoved", "fine", "The host now accepts a different SSH key."),
-    define_both(
+    define_condition_and_event(
         "KeyNotKept",
         "itself",
         "Transom could not store a key in the cluster. It changed nothing on the host, and retries.",
@@ -124,7 +124,7 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "Windows nodes cannot join the network of this cluster. The message lists what is missing.",
         "For OVN-Kubernetes, set `hybridOverlayConfig`; otherwise, use a payload for this network",
     ),
-    define_both(
+    define_condition_and_event(
         "NeverReady",
         "after",
         "Transom started the kubelet, but its Node does not become Ready.",
@@ -189,7 +189,7 @@ HOSTS: Final[tuple[Reason, ...]] = (
     define_condition("NotReported", "itself", "The kubelet of the Node has not reported yet."),
     define_condition("NotRequired", "fine", "No change requires a reboot of the host."),
     define_condition("OtherCluster", "fine", "The host is a node of another cluster. Transom does not read that cluster."),
-    define_both(
+    define_condition_and_event(
         "OutsideNamespace",
         "after",
         "The instance is not in the operator's namespace. Transom does not manage its host.",
@@ -237,7 +237,7 @@ HOSTS: Final[tuple[Reason, ...]] = (
     define_condition(
         "Preparation", "itself", "Windows requires a reboot to complete its preparation. Transom reboots the host once."
     ),
-    define_both("Preparing", "itself", "Transom is preparing the Containers feature, the host name and the firewall."),
+    define_condition_and_event("Preparing", "itself", "Transom is preparing the Containers feature, the host name and the firewall."),
     define_condition(
         "ProxyAuthentication",
         "after",
@@ -260,14 +260,14 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "Allow connections from the host to the proxy, or correct the port in its URL",
     ),
     define_event("PutRight", "itself", "Something changed or stopped a part of Transom on the host. Transom corrected it."),
-    define_both("Reading", "itself", "Transom is reading the state of the host."),
+    define_condition_and_event("Reading", "itself", "Transom is reading the state of the host."),
     define_condition("Ready", "fine", "Everything has the current settings."),
     define_event("Rebooting", "itself", "Transom reboots the host once to complete its preparation."),
     define_condition(
         "RebootRequired", "itself", "Windows requires a reboot. Transom drains a host with a Node first, then reboots it."
     ),
     define_condition("Registering", "itself", "Transom started the kubelet, and its Node has not registered yet."),
-    define_both(
+    define_condition_and_event(
         "RemovalIncomplete",
         "after",
         "The instance was deleted, but Transom could not remove everything from its host.",
@@ -282,8 +282,8 @@ HOSTS: Final[tuple[Reason, ...]] = (
     define_event(
         "Removed", "fine", "Transom removed the settings from the host, or the instance was deleted. The message says which."
     ),
-    define_both("Removing", "itself", "The object is being deleted, and Transom is removing what it created."),
-    define_both("Sending", "itself", "Transom is sending files to the host."),
+    define_condition_and_event("Removing", "itself", "The object is being deleted, and Transom is removing what it created."),
+    define_condition_and_event("Sending", "itself", "Transom is sending files to the host."),
     define_condition(
         "SettingsInvalid",
         "after",

@@ -37,7 +37,7 @@ class Reason(msgspec.Struct, frozen=True):
         """Return the remedy for an object, for a terminal. The placeholders of empty values stay."""
         return _fill_placeholders(self.remedy, name, namespace, address).replace("`", "")
 
-    def get_command(self, name: str, namespace: str) -> str:
+    def get_remedy_command(self, name: str, namespace: str) -> str:
         """Return the first command of the remedy, for a shell. Raises ValueError if it has none."""
         match = _COMMAND.search(self.remedy)
         if match is None:
@@ -60,7 +60,7 @@ def define_event(id_: str, heals: Heals, meaning: str, remedy: str = "") -> Reas
     return Reason(id_, frozenset({"event"}), heals, meaning, remedy)
 
 
-def define_both(id_: str, heals: Heals, meaning: str, remedy: str = "") -> Reason:
+def define_condition_and_event(id_: str, heals: Heals, meaning: str, remedy: str = "") -> Reason:
     """Return a reason of conditions and events."""
     return Reason(id_, frozenset({"condition", "event"}), heals, meaning, remedy)
 

@@ -17,6 +17,6 @@ def find_remedy(reason: str, name: str, namespace: str = "", address: str = "") 
     return REASONS[reason].format_remedy(name, namespace, address) if reason in REASONS else ""
 
 
-def find_page(reason: str) -> str:
+def find_reason_page(reason: str) -> str:
     """Return the section of the documentation that explains a reason. It is empty for reasons of a kubelet."""
     return REASONS[reason].page if reason in REASONS else ""

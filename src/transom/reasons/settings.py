@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from transom.reasons.reason import Reason, define_both, define_condition, define_event
+from transom.reasons.reason import Reason, define_condition_and_event, define_condition, define_event
 
 _FIELD: Final = "Correct the field that the message begins with; `transom validate` lists all errors"
 _RESUME: Final = "then `transom resume --rollout`"
@@ -18,7 +18,7 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         " in the cluster.",
         "Commit the files that the message, or `transom render -f DIR --machine-templates entries`, prints",
     ),
-    define_both(
+    define_condition_and_event(
         "Conflict",
         "after",
         "An object, a template or a file belongs to another owner. Transom does not change it.",
@@ -32,14 +32,14 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "The first host of a rollout has no egress with the new settings. Transom changes no further host.",
         f"Check `EgressWorks` of that host, correct the proxy or the CA, {_RESUME}",
     ),
-    define_both(
+    define_condition_and_event(
         "EndpointFailed",
         "after",
         "A readiness endpoint does not answer through the proxy. Transom tests the endpoint every 30 s. With `readinessPolicy:"
         " Gate`, the default, it holds the change back; the message reports this.",
         "Correct the proxy or the endpoint",
     ),
-    define_both("EndpointsAnswer", "fine", "Every readiness endpoint answers through the proxy."),
+    define_condition_and_event("EndpointsAnswer", "fine", "Every readiness endpoint answers through the proxy."),
     define_condition(
         "Failed",
         "itself",
@@ -145,7 +145,7 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "An object does not match its schema, or is nested too deeply. Transom keeps its last valid version.",
         "Correct the object that the message names",
     ),
-    define_both(
+    define_condition_and_event(
         "OpenShiftProxy",
         "fine",
         "OpenShift's `Proxy/cluster` takes precedence, and `EgressProxy/cluster` adds to it.",
@@ -161,7 +161,7 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         " For a webhook configuration: run this version of the admission server",
     ),
     define_event("PodsAdmitted", "fine", "The API server admits new pods again."),
-    define_both(
+    define_condition_and_event(
         "PodsRefused",
         "after",
         "The admission server does not answer, and its webhook configuration has `failurePolicy: Fail`: the API server refuses"
@@ -184,7 +184,7 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "Read the message: it gives the API server's reason",
     ),
     define_condition("RollingOut", "itself", "Transom replaces machines, one cluster at a time."),
-    define_both(
+    define_condition_and_event(
         "RolloutHalted",
         "after",
         "A rollout is halted. Hosts that it has not reached keep their settings.",
@@ -195,7 +195,7 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "itself",
         "`Upgradeable` of OLM's OperatorCondition: Transom is changing hosts, so OLM must not upgrade it now.",
     ),
-    define_both(
+    define_condition_and_event(
         "RightMissing",
         "after",
         "For 30 s, the API server has refused requests of the operator with 403, because RBAC forbids them. The message names"
@@ -204,7 +204,7 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         " install",
     ),
     define_condition("RightsComplete", "fine", "The API server refuses no request of the operator any more."),
-    define_both(
+    define_condition_and_event(
         "WriteRefused",
         "after",
         "For 30 s, the API server has refused a kind of write of the operator, although its ServiceAccount has the right: a"
@@ -234,5 +234,5 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "Two hosts failed with this change. Transom changes no further host.",
         f"Check these hosts, {_RESUME}",
     ),
-    define_both("Valid", "fine", "The object is valid."),
+    define_condition_and_event("Valid", "fine", "The object is valid."),
 )

@@ -29,7 +29,7 @@ from transom.pods.pod_types import Pod
 from transom.proxy.layers import OPENSHIFT_BUNDLE, OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
 from transom.proxy.trust import INJECT_LABEL, OPENSHIFT_LABEL
 from transom.sources import infrastructure
-from transom.sources.examination import Examined, examine
+from transom.sources.examination import Examined, examine_objects
 from transom.sources.objects import ObjectReader, Objects
 
 _OWN: Final = (EGRESS_PROXIES, WINDOWS_INSTANCES)
@@ -83,19 +83,19 @@ class DefinitionsMissing(ApiError):
         """What the server has of the other kinds."""
 
 
-async def load(client: Client, namespace: str = "transom-system") -> Objects:
+async def load_objects(client: Client, namespace: str = "transom-system") -> Objects:
     """All objects of the settings. A missing API of others has no objects. Raises ApiError, DefinitionsMissing."""
     kinds = (EGRESS_PROXIES, WINDOWS_INSTANCES, OPENSHIFT_PROXIES, OPENSHIFT_NETWORKS, OPENSHIFT_INFRASTRUCTURES, SERVICE_CIDRS)
     absent: list[str] = []
     listings = await asyncio.gather(
-        *(_list(client, kind, absent=absent if kind in _OWN else None) for kind in kinds),
-        _list(client, SECRETS, namespace),
-        _list(client, CONFIG_MAPS, namespace),
-        _list(client, CONFIG_MAPS, OPENSHIFT_CONFIG),
-        _list(client, CONFIG_MAPS, OPENSHIFT_MANAGED, fields=f"metadata.name={OPENSHIFT_BUNDLE}"),
-        _list(client, CONFIG_MAPS, "kube-system", fields="metadata.name=kubeadm-config"),
-        _list(client, CONFIG_MAPS, "kube-public", fields="metadata.name=cluster-info"),
-        *(_list(client, CONFIG_MAPS, labels=label) for label in (INJECT_LABEL, OPENSHIFT_LABEL)),
+        *(_list_values(client, kind, absent=absent if kind in _OWN else None) for kind in kinds),
+        _list_values(client, SECRETS, namespace),
+        _list_values(client, CONFIG_MAPS, namespace),
+        _list_values(client, CONFIG_MAPS, OPENSHIFT_CONFIG),
+        _list_values(client, CONFIG_MAPS, OPENSHIFT_MANAGED, fields=f"metadata.name={OPENSHIFT_BUNDLE}"),
+        _list_values(client, CONFIG_MAPS, "kube-system", fields="metadata.name=kubeadm-config"),
+        _list_values(client, CONFIG_MAPS, "kube-public", fields="metadata.name=cluster-info"),
+        *(_list_values(client, CONFIG_MAPS, labels=label) for label in (INJECT_LABEL, OPENSHIFT_LABEL)),
         *(_list_preferred(client, kind) for kind in _CLUSTER_API),
     )
     # a labelled ConfigMap may be among those of a namespace too
@@ -120,7 +120,7 @@ async def load_networks(client: Client) -> tuple[Objects, list[str]]:
         what: str, resource: Resource[UnstructuredObject], place: str | None = None, named: str = ""
     ) -> list[dict[str, Any]]:
         try:
-            return await _list(client, resource, place, fields=f"metadata.name={named}" if named else "")
+            return await _list_values(client, resource, place, fields=f"metadata.name={named}" if named else "")
         except StatusError as error:
             if error.code != 403:
                 raise
@@ -140,7 +140,7 @@ async def load_networks(client: Client) -> tuple[Objects, list[str]]:
     return reader.build_objects(), unread
 
 
-async def _list(
+async def _list_values(
     client: Client,
     resource: Resource[UnstructuredObject],
     namespace: str | None = None,
@@ -162,7 +162,7 @@ async def _list(
 
 async def _list_preferred(client: Client, resource: Resource[UnstructuredObject]) -> list[dict[str, Any]]:
     try:
-        return await _list(client, await resolve_version(client.get_json, resource))
+        return await _list_values(client, await resolve_version(client.get_json, resource))
     except NotFound:
         return []
 
@@ -207,8 +207,8 @@ def compute_pod_egress(objects: Objects, examined: Examined, address: str | None
 
 async def list_outdated_pods(client: Client, namespace: str, now: datetime) -> list[Outdated]:
     """Find the pods that are older than the settings, by owner. Raises ApiError, HashKeyUnread."""
-    objects = await load(client, namespace)
-    examined = examine(objects, now, client.connection.server)
+    objects = await load_objects(client, namespace)
+    examined = examine_objects(objects, now, client.connection.server)
     own = examined.settings.own
     if own is None or own.missing:
         # the desired settings of pods are unknown

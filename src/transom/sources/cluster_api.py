@@ -8,7 +8,7 @@ import msgspec
 from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.no_proxy import select_kubelet_addresses, split
 from transom.proxy.objects import Cluster, MachineObject, Meta
-from transom.sources.core_objects import get_at, read_number, read_string, read_strings
+from transom.sources.core_objects import get_value_at, read_number, read_string, read_strings
 from transom.sources.decoding import Decoder
 
 CLUSTER_NAME: Final = "cluster.x-k8s.io/cluster-name"
@@ -23,7 +23,7 @@ class KubeadmTemplate(msgspec.Struct, frozen=True):
     windows: bool
 
 
-class Deployment(msgspec.Struct, frozen=True):
+class MachineDeployment(msgspec.Struct, frozen=True):
     """A MachineDeployment: its cluster, and the template that its machines are configured by."""
 
     metadata: Meta
@@ -79,7 +79,7 @@ def with_networking(
     from transom.capi.bootstrap.machine_index import MachineIndex
 
     index = MachineIndex(objects)
-    return tuple(_with_networking(cluster, index.find_kubeadm(cluster), findings) for cluster in clusters)
+    return tuple(_with_networking(cluster, index.find_kubeadm_control_plane(cluster), findings) for cluster in clusters)
 
 
 _KUBEADM: Final = {
@@ -92,7 +92,7 @@ def _with_networking(cluster: Cluster, control_plane: MachineObject | None, find
     if control_plane is None or control_plane.version != "v1beta1":
         return cluster
     below = (*_KUBEADM[control_plane.kind], *_NETWORKING)
-    networking = get_at(control_plane.spec, below)
+    networking = get_value_at(control_plane.spec, below)
     changed: dict[str, Any] = {}
     overrides: dict[str, tuple[Place, Path]] = {}
     for field, name in _NETWORKS.items():
@@ -114,29 +114,29 @@ def _with_networking(cluster: Cluster, control_plane: MachineObject | None, find
     return msgspec.structs.replace(cluster, **changed, overrides=overrides) if changed else cluster
 
 
-def read_template(
+def read_kubeadm_template(
     value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]
 ) -> KubeadmTemplate:
     """Read a KubeadmConfigTemplate; its configuration is not examined: that is Cluster API's."""
-    spec = get_at(value, ("spec", "template", "spec"))
+    spec = get_value_at(value, ("spec", "template", "spec"))
     # not for those who read no templates: it knows of hosts and payloads
     from transom.capi.bootstrap.injection import is_for_windows
 
     return KubeadmTemplate(meta, place, meta.labels.get(CLUSTER_NAME), isinstance(spec, dict) and is_for_windows(spec))
 
 
-def read_deployment(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Deployment:
+def read_machine_deployment(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> MachineDeployment:
     """Read a MachineDeployment: the fields that connect a cluster with a template."""
-    cluster_name = get_at(value, ("spec", "clusterName"))
-    name = get_at(value, ("spec", "template", "spec", "bootstrap", "configRef", "name"))
-    return Deployment(
+    cluster_name = get_value_at(value, ("spec", "clusterName"))
+    name = get_value_at(value, ("spec", "template", "spec", "bootstrap", "configRef", "name"))
+    return MachineDeployment(
         meta, place, cluster_name if isinstance(cluster_name, str) else None, name if isinstance(name, str) else None
     )
 
 
 def read_machine(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> Machine:
     """Read a Machine, of which Cluster API alone writes the status: invalid fields in it are ignored."""
-    name, addresses = get_at(value, ("spec", "clusterName")), get_at(value, ("status", "addresses"))
+    name, addresses = get_value_at(value, ("spec", "clusterName")), get_value_at(value, ("status", "addresses"))
     return Machine(meta, place, name if isinstance(name, str) else None, select_kubelet_addresses(_iter_addresses(addresses)))
 
 
@@ -147,7 +147,7 @@ def _iter_addresses(entries: Any) -> Iterator[tuple[str, str]]:
             yield kind, address
 
 
-def list_addresses(machines: Iterable[Machine]) -> dict[tuple[str, str], tuple[str, ...]]:
+def group_machine_addresses(machines: Iterable[Machine]) -> dict[tuple[str, str], tuple[str, ...]]:
     """Return the addresses by namespace and name of the Cluster."""
     addresses_by_cluster: dict[tuple[str, str], list[str]] = {}
     for item in machines:
@@ -156,7 +156,7 @@ def list_addresses(machines: Iterable[Machine]) -> dict[tuple[str, str], tuple[s
     return {cluster: tuple(dict.fromkeys(addresses)) for cluster, addresses in addresses_by_cluster.items()}
 
 
-def iter_windows_clusters(templates: Iterable[KubeadmTemplate], deployments: Iterable[Deployment]) -> Iterator[tuple[str, str]]:
+def iter_windows_clusters(templates: Iterable[KubeadmTemplate], deployments: Iterable[MachineDeployment]) -> Iterator[tuple[str, str]]:
     """Iterate over clusters with a template for Windows machines, as (namespace, name)."""
     windows = {(item.metadata.namespace or "", item.metadata.name): item for item in templates if item.windows}
     for (namespace, _), window in windows.items():

@@ -12,7 +12,7 @@ from transom.sources.decoding import INVALID, Decoder
 from transom.sources.yaml_text import InvalidText, parse_value
 
 
-def get_at(value: Any, path: Path) -> Any:
+def get_value_at(value: Any, path: Path) -> Any:
     """Return the value at a path of mappings, None if there is none."""
     for part in path:
         value = value.get(part) if isinstance(value, dict) else None
@@ -21,7 +21,7 @@ def get_at(value: Any, path: Path) -> Any:
 
 def read_string(value: Any, path: Path, decoder: Decoder) -> str | None:
     """Return the string at a path, None if there is none or it is empty; a finding for any other value."""
-    value_at_path = get_at(value, path)
+    value_at_path = get_value_at(value, path)
     if value_at_path is None:
         return None
     read = decoder.read(value_at_path, str, path)
@@ -30,14 +30,14 @@ def read_string(value: Any, path: Path, decoder: Decoder) -> str | None:
 
 def read_number(value: Any, path: Path, decoder: Decoder) -> int | None:
     """Return the number at a path, None if there is none; a finding for any other value."""
-    value_at_path = get_at(value, path)
+    value_at_path = get_value_at(value, path)
     read = None if value_at_path is None else decoder.read(value_at_path, int, path)
     return None if read is INVALID else read
 
 
 def read_strings(value: Any, path: Path, decoder: Decoder) -> tuple[str, ...]:
     """Return the strings of the list at a path; a finding for any other value."""
-    value_at_path = get_at(value, path)
+    value_at_path = get_value_at(value, path)
     read = () if value_at_path is None else decoder.read(value_at_path, tuple[str, ...], path)
     return () if read is INVALID else read
 
@@ -122,7 +122,7 @@ def read_config_map(value: dict[str, Any], meta: Meta, place: Place, decoder: De
 
 def read_kubeadm_config(source: ConfigMap, findings: list[Finding]) -> KubeadmConfig:
     """Read the cluster's networks from kubeadm's configuration (kubeadm-config.v1beta3 and v1beta4, ClusterConfiguration)."""
-    networking = get_at(_parse_yaml_key(source, "ClusterConfiguration", findings), ("networking",))
+    networking = get_value_at(_parse_yaml_key(source, "ClusterConfiguration", findings), ("networking",))
     decoder = Decoder(source.place, findings, strict=False)
     subnets = [read_string(networking, (name,), decoder) for name in ("podSubnet", "serviceSubnet", "dnsDomain")]
     return KubeadmConfig(source.place, *subnets)
@@ -130,9 +130,9 @@ def read_kubeadm_config(source: ConfigMap, findings: list[Finding]) -> KubeadmCo
 
 def read_cluster_info(source: ConfigMap, findings: list[Finding]) -> ClusterInfo:
     """Read the server of the kubeconfig that kubeadm publishes for joining nodes."""
-    clusters = get_at(_parse_yaml_key(source, "kubeconfig", findings), ("clusters",))
+    clusters = get_value_at(_parse_yaml_key(source, "kubeconfig", findings), ("clusters",))
     first = clusters[0] if isinstance(clusters, list) and clusters else None
-    server = get_at(first, ("cluster", "server"))
+    server = get_value_at(first, ("cluster", "server"))
     return ClusterInfo(source.place, server if isinstance(server, str) else None)
 
 

@@ -40,14 +40,14 @@ def _list_hosts_without_base(objects: Objects) -> list[WindowsInstance]:
     return [host for host in objects.windows_instances if host.cluster is None and host.spec.lifecycle == "Egress"]
 
 
-def examine(objects: Objects, now: datetime, server: str | None = None) -> Examined:
+def examine_objects(objects: Objects, now: datetime, server: str | None = None) -> Examined:
     """Examine the settings and the instances; `server` is the API server's URL in Transom's own kubeconfig."""
     settings = resolve_settings(objects, now, server)
     findings = [
         *settings.findings,
         *_check_identities(objects),
         *check_machines(objects, settings),
-        *windows_instance.examine(objects.windows_instances, objects),
+        *windows_instance.examine_instances(objects.windows_instances, objects),
     ]
     if settings.own is not None and settings.own.missing and (keeping := _list_hosts_without_base(objects)):
         message = (
@@ -88,13 +88,13 @@ def _check_identities(objects: Objects) -> Iterator[Finding]:
         return
     # not for those who have no Clusters: it renders for machines
     from transom.capi.values.cluster_identity import ID_LABEL, InvalidIdentity, get_cluster_id
-    from transom.capi.values.cluster_objects import find_namesakes, get_key
+    from transom.capi.values.cluster_objects import find_identity_conflicts, get_namespaced_name
 
-    later = find_namesakes(objects.clusters)
+    later = find_identity_conflicts(objects.clusters)
     for cluster in objects.clusters:
         path = ("metadata", "labels", ID_LABEL) if ID_LABEL in cluster.metadata.labels else ("metadata", "name")
-        if get_key(cluster) in later:
-            yield cluster.place.build_warning(path, later[get_key(cluster)].text)
+        if get_namespaced_name(cluster) in later:
+            yield cluster.place.build_warning(path, later[get_namespaced_name(cluster)].text)
         try:
             get_cluster_id(cluster)
         except InvalidIdentity as error:

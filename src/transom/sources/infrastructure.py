@@ -12,14 +12,14 @@ from transom.proxy.finding import Finding, Place
 from transom.proxy.infrastructure_kinds import INFRASTRUCTURE_KINDS, read_kinds
 from transom.proxy.no_proxy import is_cidr
 from transom.proxy.objects import Infrastructure, InfrastructureCluster, Meta, OpenShiftNetwork, Platform
-from transom.sources.core_objects import get_at, read_string, read_strings
+from transom.sources.core_objects import get_value_at, read_string, read_strings
 from transom.sources.decoding import Decoder
 
 KINDS: Final = read_kinds()
 """Each kind that is read, with its group and its plural."""
 
 
-def read_cluster(
+def read_infrastructure_cluster(
     value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]
 ) -> InfrastructureCluster:
     """Read the networks, the region and the cloud; invalid names and CIDRs are ignored: their provider reports them."""
@@ -30,10 +30,10 @@ def read_cluster(
     )
     region, cloud = (next(_iter_strings(value, path.split(".")), "") if path else "" for path in (fields.region, fields.cloud))
     # it becomes part of a name in the list
-    return InfrastructureCluster(meta, place, kind, region if NAME.match(region) else "", cloud, _drop_contained(networks))
+    return InfrastructureCluster(meta, place, kind, region if NAME.match(region) else "", cloud, _drop_contained_networks(networks))
 
 
-def _drop_contained(networks: Iterable[str]) -> tuple[str, ...]:
+def _drop_contained_networks(networks: Iterable[str]) -> tuple[str, ...]:
     """Without those that are part of another one before them."""
     kept: list[tuple[str, IPv4Network | IPv6Network]] = []
     for cidr in networks:
@@ -55,7 +55,7 @@ def _iter_strings(value: Any, path: list[str]) -> Iterator[str]:
         for item in value if isinstance(value, list) else ():
             yield from _iter_strings(item, path[1:])
     else:
-        yield from _iter_strings(get_at(value, (path[0],)), path[1:])
+        yield from _iter_strings(get_value_at(value, (path[0],)), path[1:])
 
 
 def read_openshift_network(
@@ -65,7 +65,7 @@ def read_openshift_network(
     pods: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
     for part in ("status", "spec"):
-        entries = get_at(value, (part, "clusterNetwork"))
+        entries = get_value_at(value, (part, "clusterNetwork"))
         networks = (
             [
                 read_string(entry, ("cidr",), Decoder(place, findings, strict=False))

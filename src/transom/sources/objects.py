@@ -20,7 +20,7 @@ from transom.proxy.objects import (
 )
 from transom.proxy.placeholders import ENCRYPTED, is_encrypted, iter_unresolved, without_ciphertext
 from transom.sources import cluster_api, core_objects, infrastructure, workloads
-from transom.sources.core_objects import get_at
+from transom.sources.core_objects import get_value_at
 from transom.sources.decoding import INVALID, INVISIBLE, NO_BREAK_SPACE, Decoder
 from transom.sources.workloads import DEFAULT_NAMESPACE, NamespaceObject, PodHolder, ServiceObject
 from transom.windows.nodes.windows_instance import WindowsInstance, WindowsInstanceSpec, is_address
@@ -103,9 +103,9 @@ class ObjectReader:
         group, _, version = api_version.rpartition("/")
         read = _KINDS.get((group, kind))
         if group == _CLUSTER_API or group.endswith(f".{_CLUSTER_API}"):
-            self._note_machine_object(value, api_version, kind, file, locate)
+            self._record_machine_object(value, api_version, kind, file, locate)
         if read is None:
-            self._note_maker(value, group, kind)
+            self._record_maker(value, group, kind)
             if group == "transom.dev":
                 self._findings.append(
                     Place(file, f"{kind if kind.isalnum() else '(unknown kind)'}/{_get_name(value)}", locate).build_error(
@@ -122,7 +122,7 @@ class ObjectReader:
             return
         if _has_generated_name(value):
             if (group, kind) in workloads.KINDS:
-                self._take(value, read, place, namespace, strict=False)
+                self._decode_object(value, read, place, namespace, strict=False)
             elif group:
                 self._findings.append(
                     place.build_error(("metadata", "generateName"), "give it a name: it is referred to by name")
@@ -131,7 +131,7 @@ class ObjectReader:
         if not isinstance(value.get("metadata"), dict) or not isinstance(value["metadata"].get("name"), str):
             self._findings.append(place.build_error(("metadata", "name"), "the name is missing"))
             return
-        self._note_placeholders(value, group, kind, place)
+        self._report_placeholders(value, group, kind, place)
         if not NAME.match(value["metadata"]["name"]):
             self._findings.append(
                 place.build_error(("metadata", "name"), "must be a DNS-1123 name: lower-case letters, digits, `-` and `.`")
@@ -157,9 +157,9 @@ class ObjectReader:
             known = address if isinstance(address, str) and is_address(address) else "no address"
             self._outside.append(OutsideInstance(f"{namespace}/{name}", known, f"its namespace {message}"))
             return
-        self._take(value, read, place, namespace, strict=group == "transom.dev")
+        self._decode_object(value, read, place, namespace, strict=group == "transom.dev")
 
-    def _take(self, value: dict[str, Any], read: "_Kind", place: Place, namespace: str | None, *, strict: bool) -> None:
+    def _decode_object(self, value: dict[str, Any], read: "_Kind", place: Place, namespace: str | None, *, strict: bool) -> None:
         field, _, function = read
         decoder = Decoder(place, self._findings, strict=strict)
         if is_encrypted(value):
@@ -174,7 +174,7 @@ class ObjectReader:
         group_kind = _group_kind(value)
         return group_kind in _KINDS or group_kind in _MAKERS
 
-    def _note_placeholders(self, value: dict[str, Any], group: str, kind: str, place: Place) -> None:
+    def _report_placeholders(self, value: dict[str, Any], group: str, kind: str, place: Place) -> None:
         """Note the values of settings and hosts that another tool should have replaced."""
         if (group, kind) not in _RESOLVED or is_encrypted(value):
             return
@@ -183,19 +183,19 @@ class ObjectReader:
             shown = tuple(escape_key(part) if isinstance(part, str) else part for part in path)
             self._findings.append(place.build_error(shown, message))
 
-    def _note_maker(self, value: dict[str, Any], group: str, kind: str) -> None:
+    def _record_maker(self, value: dict[str, Any], group: str, kind: str) -> None:
         """Note an object that makes a Secret or a ConfigMap once it is in a cluster."""
         maker = _MAKERS.get((group, kind))
         if maker is None:
             return
         made, target = maker
-        name = get_at(value, target) if target else None
+        name = get_value_at(value, target) if target else None
         name = name if isinstance(name, str) and name else _get_name(value)
         namespace = "" if made == "ConfigMap" else self._get_namespace(value)
         label = f"{kind}/{namespace}/{_get_name(value)}" if namespace else f"{kind}/{_get_name(value)}"
         self._makers.setdefault((made, namespace, name), label)
 
-    def _note_machine_object(self, value: dict[str, Any], api_version: str, kind: str, file: str, locate: Locate) -> None:
+    def _record_machine_object(self, value: dict[str, Any], api_version: str, kind: str, file: str, locate: Locate) -> None:
         """Note an object of Cluster API, whatever its kind is: what makes machines, and who asks for entries."""
         meta, spec = value.get("metadata"), value.get("spec")
         if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or is_encrypted(value):
@@ -236,8 +236,8 @@ class ObjectReader:
         """All that was read."""
         secrets: list[SecretObject] = self._read.get("secrets", [])
         config_maps: list[ConfigMap] = self._read.get("config_maps", [])
-        kubeadm = next((c for c in config_maps if _is(c, "kube-system", "kubeadm-config")), None)
-        info = next((c for c in config_maps if _is(c, "kube-public", "cluster-info")), None)
+        kubeadm = next((c for c in config_maps if _is_named(c, "kube-system", "kubeadm-config")), None)
+        info = next((c for c in config_maps if _is_named(c, "kube-public", "cluster-info")), None)
         clusters = cluster_api.with_networking(self._read.get("clusters", ()), self._machine_objects, self._findings)
         return Objects(
             namespace=self._namespace,
@@ -264,7 +264,7 @@ class ObjectReader:
                 ): infrastructure_cluster
                 for infrastructure_cluster in self._read.get("infrastructure_clusters", ())
             },
-            machine_addresses=cluster_api.list_addresses(self._read.get("machines", ())),
+            machine_addresses=cluster_api.group_machine_addresses(self._read.get("machines", ())),
             windows_clusters=frozenset(
                 cluster_api.iter_windows_clusters(self._read.get("templates", ()), self._read.get("deployments", ()))
             ),
@@ -294,7 +294,7 @@ def _has_namespace(value: dict[str, Any]) -> bool:
     return isinstance(meta, dict) and bool(meta.get("namespace"))
 
 
-def _is(config_map: ConfigMap, namespace: str, name: str) -> bool:
+def _is_named(config_map: ConfigMap, namespace: str, name: str) -> bool:
     return (config_map.metadata.namespace, config_map.metadata.name) == (namespace, name)
 
 
@@ -409,12 +409,12 @@ _KINDS: Final[dict[tuple[str, str], _Kind]] = {
     ("networking.k8s.io", "ServiceCIDR"): ("service_cidrs", False, _read_service_cidr),
     ("cluster.x-k8s.io", "Cluster"): ("clusters", True, cluster_api.read_cluster),
     **{
-        (group, kind): ("infrastructure_clusters", True, infrastructure.read_cluster)
+        (group, kind): ("infrastructure_clusters", True, infrastructure.read_infrastructure_cluster)
         for kind, (group, _) in infrastructure.KINDS.items()
     },
     ("cluster.x-k8s.io", "Machine"): ("machines", True, cluster_api.read_machine),
-    ("cluster.x-k8s.io", "MachineDeployment"): ("deployments", True, cluster_api.read_deployment),
-    ("bootstrap.cluster.x-k8s.io", "KubeadmConfigTemplate"): ("templates", True, cluster_api.read_template),
+    ("cluster.x-k8s.io", "MachineDeployment"): ("deployments", True, cluster_api.read_machine_deployment),
+    ("bootstrap.cluster.x-k8s.io", "KubeadmConfigTemplate"): ("templates", True, cluster_api.read_kubeadm_template),
     ("", "Namespace"): ("namespaces", False, workloads.read_namespace),
     ("", "Service"): ("services", True, workloads.read_service),
     **dict.fromkeys(workloads.KINDS, ("workloads", True, workloads.read_workload)),

@@ -7,7 +7,7 @@ import msgspec
 from transom.proxy.finding import Finding, Place, has_errors
 from transom.sources.decoding import INVALID, Decoder
 from transom.sources.yaml_text import InvalidText, read_documents
-from transom.windows.payload.payload import API_VERSION, KIND, Payload, examine
+from transom.windows.payload.payload import API_VERSION, KIND, Payload, examine_payload
 
 FILE = "payload.yaml"
 _REQUIRED = {
@@ -44,7 +44,7 @@ def parse_payload(data: bytes, file: str = FILE) -> Payload:
     findings = [place.build_error(path, "duplicate key") for path, _ in document.duplicates]
     payload = Decoder(place, findings, strict=True).decode_struct(document.value, Payload, ())
     if payload is not INVALID and not has_errors(findings):
-        findings += examine(payload, place)
+        findings += examine_payload(payload, place)
     if has_errors(findings):
         raise PayloadError(tuple(finding for finding in findings if finding.severity == "error"))
     read: Payload = payload

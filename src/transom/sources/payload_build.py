@@ -31,7 +31,7 @@ _UNREADABLE: Final = (
 _DOWNLOADS: Final = "downloads"
 
 
-async def build(payload: Payload, directory: Path, lock: Lock, tell: Callable[[str], None], way: Route | None = None) -> Lock:
+async def download_payload(payload: Payload, directory: Path, lock: Lock, print_progress: Callable[[str], None], route: Route | None = None) -> Lock:
     """Fetch what is missing to `directory/downloads/<SHA-256>`, and give the lock of all of it. Raises DownloadError, OSError.
 
     `way`: how to go out, None: as the environment says.
@@ -44,11 +44,11 @@ async def build(payload: Payload, directory: Path, lock: Lock, tell: Callable[[s
         if file.url:
             by_url.setdefault(file.url, []).append(file)
     locked: dict[str, LockedFile] = {}
-    way = way or Route()
-    async with way.open_session() as session:
+    route = route or Route()
+    async with route.open_session() as session:
         for url, files in by_url.items():
             wanted = _DownloadTask(url, files, lock.files.get(url), directory / _DOWNLOADS)
-            locked[url] = await wanted.fetch(way, session, tell)
+            locked[url] = await wanted.fetch(route, session, print_progress)
     return Lock(files={url: item for url, item in locked.items() if item.checksums or item.members})
 
 
@@ -62,25 +62,25 @@ class _DownloadTask:
         self._members = [file.member for file in files if file.member]
         self._whole = any(not file.member for file in files)
 
-    async def fetch(self, way: Route, session: aiohttp.ClientSession, tell: Callable[[str], None]) -> LockedFile:
+    async def fetch(self, route: Route, session: aiohttp.ClientSession, print_progress: Callable[[str], None]) -> LockedFile:
         """Ensure that it exists, and return its new entry of the lock."""
-        sha256, said_by = await self._fetch_expected_hash(way, session)
-        if (kept := self._find_kept(sha256)) is not None:
+        sha256, said_by = await self._fetch_expected_hash(route, session)
+        if (kept := self._find_extracted(sha256)) is not None:
             return kept
         target = self._downloads / sha256
         if not target.exists():
-            tell(self._url)
-            await download(way, session, self._url, sha256, target, said_by)
-        members = await asyncio.to_thread(self._take_members, target)
+            print_progress(self._url)
+            await download(route, session, self._url, sha256, target, said_by)
+        members = await asyncio.to_thread(self._extract_members, target)
         return LockedFile(sha256, self._checksums, members)
 
-    async def _fetch_expected_hash(self, way: Route, session: aiohttp.ClientSession) -> tuple[str, str]:
+    async def _fetch_expected_hash(self, route: Route, session: aiohttp.ClientSession) -> tuple[str, str]:
         """Return the expected hash of the URL's file, and its source."""
         if len(self._given) > 1:
             raise DownloadError(f"{self._url}: payload.yaml gives it two hashes")
         if self._given:
             return next(iter(self._given)), "payload.yaml"
-        published_hash, locked = await fetch_checksum(way, session, self._url, self._checksums), self._locked
+        published_hash, locked = await fetch_checksum(route, session, self._url, self._checksums), self._locked
         if locked is not None and locked.checksums == self._checksums and locked.sha256 != published_hash:
             raise DownloadError(
                 f"{self._url}: {self._checksums} has {published_hash} now, payload.lock has {locked.sha256}: the "
@@ -89,7 +89,7 @@ class _DownloadTask:
             )
         return published_hash, self._checksums
 
-    def _find_kept(self, sha256: str) -> LockedFile | None:
+    def _find_extracted(self, sha256: str) -> LockedFile | None:
         """Return the file that was extracted from an archive earlier, if nothing else of it is needed."""
         locked = self._locked
         if locked is None or locked.sha256 != sha256 or self._whole:
@@ -97,13 +97,13 @@ class _DownloadTask:
         names = [locked.members.get(member) for member in self._members]
         return locked if all(name and (self._downloads / name).exists() for name in names) else None
 
-    def _take_members(self, archive: Path) -> dict[str, str]:
-        members = {name: self._take(archive, name) for name in self._members}
+    def _extract_members(self, archive: Path) -> dict[str, str]:
+        members = {name: self._extract_member(archive, name) for name in self._members}
         if not self._whole:
             archive.unlink()
         return members
 
-    def _take(self, archive: Path, name: str) -> str:
+    def _extract_member(self, archive: Path, name: str) -> str:
         part = archive.with_name(f"{archive.name}.member")
         try:
             with (

@@ -8,7 +8,7 @@ from transom.pods.namespace_services import EXTERNAL_NAME
 from transom.pods.pod_types import Pod, PodMeta
 from transom.proxy.finding import Finding, Place
 from transom.proxy.objects import Base, Meta
-from transom.sources.core_objects import get_at
+from transom.sources.core_objects import get_value_at
 from transom.sources.decoding import Decoder
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -51,7 +51,7 @@ class ServiceObject(Base, frozen=True):
 def read_workload(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> PodHolder:
     """Read a pod, or the template of a workload; an invalid template is a finding and an empty pod."""
     path = _get_template_path(value)
-    template = get_at(value, path) if path else value
+    template = get_value_at(value, path) if path else value
     try:
         pod = msgspec.convert(template if template is not None else {}, Pod)
     except msgspec.ValidationError as error:
@@ -66,7 +66,7 @@ def read_workload(value: dict[str, Any], meta: Meta, place: Place, decoder: Deco
 def get_pod_template(value: dict[str, Any]) -> dict[str, Any]:
     """Return a pod, or the template of a workload, in plain values; empty where an object has none."""
     path = _get_template_path(value)
-    template = get_at(value, path) if path else value
+    template = get_value_at(value, path) if path else value
     return template if isinstance(template, dict) else {}
 
 
@@ -87,8 +87,8 @@ def read_namespace(
 
 def read_service(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> ServiceObject:
     """Read a Service. A headless one has no address."""
-    address = get_at(value, ("spec", "clusterIP"))
-    host = get_at(value, ("spec", "externalName")) if get_at(value, ("spec", "type")) == EXTERNAL_NAME else ""
+    address = get_value_at(value, ("spec", "clusterIP"))
+    host = get_value_at(value, ("spec", "externalName")) if get_value_at(value, ("spec", "type")) == EXTERNAL_NAME else ""
     return ServiceObject(
         meta,
         place,

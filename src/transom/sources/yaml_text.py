@@ -138,7 +138,7 @@ class _Reader:
         self._nodes = 0
 
     def iter_documents(self) -> Iterator[Document]:
-        while (event := self._get_next()) is not None:
+        while (event := self._get_next_event()) is not None:
             if not isinstance(event, yaml.DocumentStartEvent):
                 continue
             self._marks: dict[int, dict[str | int, Mark]] = {}
@@ -146,12 +146,12 @@ class _Reader:
             self._open: set[str] = set()
             self._duplicates: list[tuple[Path, Mark]] = []
             self._blocks: set[Mark] = set()
-            first = self._require()
+            first = self._require_event()
             value = self._read_value(first, (), 0)
             if value is not None:
-                yield Document(value, self._marks, _mark(first), tuple(self._duplicates), frozenset(self._blocks))
+                yield Document(value, self._marks, _get_mark(first), tuple(self._duplicates), frozenset(self._blocks))
 
-    def _get_next(self) -> Any:
+    def _get_next_event(self) -> Any:
         try:
             return next(self._events, None)
         except yaml.MarkedYAMLError as error:
@@ -164,27 +164,27 @@ class _Reader:
         except yaml.YAMLError:
             raise InvalidText("not valid YAML: it has a character that YAML does not allow") from None
 
-    def _require(self) -> Any:
-        event = self._get_next()
+    def _require_event(self) -> Any:
+        event = self._get_next_event()
         if event is None:
             raise InvalidText("this is not YAML: it ends early")
         return event
 
     def _read_value(self, event: Any, path: Path, depth: int) -> Any:
-        self._count(1, event)
+        self._count_values(1, event)
         if depth > MAX_DEPTH:
-            raise InvalidText(f"the YAML is nested more than {MAX_DEPTH} levels deep", *_mark(event))
+            raise InvalidText(f"the YAML is nested more than {MAX_DEPTH} levels deep", *_get_mark(event))
         if isinstance(event, yaml.AliasEvent):
             return self._read_alias(event)
         if event.tag is not None and event.tag not in _CORE_TAGS and event.tag != "!":
-            raise InvalidText("the tag of this value is not supported: leave it out", *_mark(event))
+            raise InvalidText("the tag of this value is not supported: leave it out", *_get_mark(event))
         before, anchor = self._nodes, event.anchor
         if anchor:
             self._open.add(anchor)
         if isinstance(event, yaml.ScalarEvent):
             value = self._read_scalar(event)
         elif isinstance(event, yaml.SequenceStartEvent):
-            value = self._list(path, depth)
+            value = self._read_sequence(path, depth)
         else:
             value = self._read_mapping(path, depth)
         if anchor:
@@ -192,36 +192,36 @@ class _Reader:
             self._anchors[anchor] = (value, self._nodes - before + 1)
         return value
 
-    def _count(self, nodes: int, event: Any) -> None:
+    def _count_values(self, nodes: int, event: Any) -> None:
         self._nodes += nodes
         if self._nodes > self._most:
-            raise InvalidText(f"the file has more than {self._most:,} values, aliases counted each time", *_mark(event))
+            raise InvalidText(f"the file has more than {self._most:,} values, aliases counted each time", *_get_mark(event))
 
     def _read_alias(self, event: Any) -> Any:
         if event.anchor in self._open:
-            raise InvalidText("this alias stands within its own anchor", *_mark(event))
+            raise InvalidText("this alias stands within its own anchor", *_get_mark(event))
         if event.anchor not in self._anchors:
-            raise InvalidText("this alias has no anchor before it", *_mark(event))
+            raise InvalidText("this alias has no anchor before it", *_get_mark(event))
         value, nodes = self._anchors[event.anchor]
-        self._count(nodes, event)
+        self._count_values(nodes, event)
         return value
 
     def _read_scalar(self, event: Any) -> Any:
         if len(event.value) > MAX_SCALAR:
-            raise InvalidText(f"this value has more than {MAX_SCALAR:,} characters", *_mark(event))
+            raise InvalidText(f"this value has more than {MAX_SCALAR:,} characters", *_get_mark(event))
         if event.style == "|":
-            self._blocks.add(_mark(event))
+            self._blocks.add(_get_mark(event))
         plain = event.implicit[0] and event.tag is None
-        return _resolve(event.value) if plain else event.value
+        return _resolve_scalar(event.value) if plain else event.value
 
-    def _list(self, path: Path, depth: int) -> list[Any]:
+    def _read_sequence(self, path: Path, depth: int) -> list[Any]:
         value: list[Any] = []
         marks: dict[str | int, Mark] = {}
-        while not isinstance(event := self._require(), yaml.SequenceEndEvent):
+        while not isinstance(event := self._require_event(), yaml.SequenceEndEvent):
             index = len(value)
             if index >= MAX_ITEMS and path != ("items",):
-                raise InvalidText(f"this list has more than {MAX_ITEMS:,} items", *_mark(event))
-            marks[index] = _mark(event)
+                raise InvalidText(f"this list has more than {MAX_ITEMS:,} items", *_get_mark(event))
+            marks[index] = _get_mark(event)
             value.append(self._read_value(event, (*path, index), depth + 1))
         self._marks[id(value)] = marks
         return value
@@ -230,16 +230,16 @@ class _Reader:
         value: dict[str, Any] = {}
         marks: dict[str | int, Mark] = {}
         merged: list[Any] = []
-        while not isinstance(event := self._require(), yaml.MappingEndEvent):
-            self._count(1, event)
+        while not isinstance(event := self._require_event(), yaml.MappingEndEvent):
+            self._count_values(1, event)
             key = self._read_key(event)
-            key_event = self._require()
+            key_event = self._require_event()
             if key == "<<" and event.implicit[0]:
                 merged.append(self._read_value(key_event, path, depth + 1))
                 continue
             if key in marks:
-                self._duplicates.append(((*path, key), _mark(event)))
-            marks[key] = _mark(key_event)
+                self._duplicates.append(((*path, key), _get_mark(event)))
+            marks[key] = _get_mark(key_event)
             value[key] = self._read_value(key_event, (*path, key), depth + 1)
         for other in merged:
             self._merge(value, marks, other, event)
@@ -255,7 +255,7 @@ class _Reader:
             if event.anchor:
                 self._anchors[event.anchor] = (event.value, 1)
             return str(event.value)
-        line, column = _mark(event)
+        line, column = _get_mark(event)
         if _TEMPLATE.search(_get_line(self._text, line)):
             raise InvalidText(f"this is not YAML: {_IS_TEMPLATE}", line, column)
         raise InvalidText("a key must be a string", line, column)
@@ -264,11 +264,11 @@ class _Reader:
         sources = other if isinstance(other, list) else [other]
         for source in sources:
             if not isinstance(source, dict):
-                raise InvalidText("`<<` takes a mapping or a list of mappings", *_mark(event))
+                raise InvalidText("`<<` takes a mapping or a list of mappings", *_get_mark(event))
             for key, item in source.items():
                 if key not in value:
                     value[key] = item
-                    marks[key] = self._marks.get(id(source), {}).get(key, _mark(event))
+                    marks[key] = self._marks.get(id(source), {}).get(key, _get_mark(event))
 
 
 _TEMPLATE: Final = re.compile(r"\{\{|\{%")
@@ -298,11 +298,11 @@ def _explain_mistake(text: str, line: int, column: int, problem: str) -> str | N
     return None
 
 
-def _mark(event: Any) -> Mark:
+def _get_mark(event: Any) -> Mark:
     return event.start_mark.line + 1, event.start_mark.column + 1
 
 
-def _resolve(text: str) -> Any:
+def _resolve_scalar(text: str) -> Any:
     first = text[:1]
     if first in "0123456789+-.":
         return _parse_number(text)

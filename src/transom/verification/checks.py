@@ -18,9 +18,9 @@ from transom.verification.objects import (
     USER,
     VARIANTS,
     WEB,
-    find_variant,
+    find_image_variant,
 )
-from transom.verification.standing import Answer, Exec, Fetch, Log, Question, Standing, StandingPod
+from transom.verification.standing import Answer, Exec, Fetch, Log, Question, ProbeState, ProbePod
 
 _SECONDS: Final = 15
 """That a connection may take."""
@@ -29,15 +29,15 @@ _SECONDS: Final = 15
 class ClusterCheck(Claim, frozen=True):
     """A claim about a cluster. `ask` gives the questions, or why there are none; `judge` gets the answers in their order."""
 
-    ask: Callable[[Standing], tuple[Question, ...] | str]
-    judge: Callable[[Standing, Sequence[Answer]], tuple[Verdict, str]]
+    ask: Callable[[ProbeState], tuple[Question, ...] | str]
+    judge: Callable[[ProbeState, Sequence[Answer]], tuple[Verdict, str]]
 
 
-def _ask_nothing(_: Standing) -> tuple[Question, ...]:
+def _ask_nothing(_: ProbeState) -> tuple[Question, ...]:
     return ()
 
 
-def _judge_all(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+def _judge_exit_codes(_: ProbeState, answers: Sequence[Answer]) -> tuple[Verdict, str]:
     return _build_verdict(answers, [answer for answer in answers if answer.code != 0])
 
 
@@ -50,7 +50,7 @@ def _build_verdict(answers: Sequence[Answer], bad: Sequence[Answer]) -> tuple[Ve
     return "fail", f"{len(bad)} of {len(answers)}: {message}"
 
 
-def _judge_nodes(standing: Standing, _: Sequence[Answer]) -> tuple[Verdict, str]:
+def _judge_nodes(standing: ProbeState, _: Sequence[Answer]) -> tuple[Verdict, str]:
     windows = [node for node in standing.nodes if node.os == "windows"]
     unready = [window.name for window in windows if not window.ready]
     if not windows:
@@ -60,7 +60,7 @@ def _judge_nodes(standing: Standing, _: Sequence[Answer]) -> tuple[Verdict, str]
     return "pass", ", ".join(f"{window.name} ({window.version})" for window in windows)
 
 
-def _judge_pulls(standing: Standing, _: Sequence[Answer]) -> tuple[Verdict, str]:
+def _judge_pulls(standing: ProbeState, _: Sequence[Answer]) -> tuple[Verdict, str]:
     if not standing.windows:
         return "fail", "no Windows node is Ready"
     servers = [pod for pod in standing.pods if pod.serves]
@@ -72,15 +72,15 @@ def _judge_pulls(standing: Standing, _: Sequence[Answer]) -> tuple[Verdict, str]
     )
 
 
-def _format_hint(standing: Standing, pod: StandingPod) -> str:
+def _format_hint(standing: ProbeState, pod: ProbePod) -> str:
     version = next((node.version for node in standing.nodes if node.name == pod.node), "")
-    if pod.os != "windows" or find_variant(version) is not None:
+    if pod.os != "windows" or find_image_variant(version) is not None:
         return ""
     builds = ", ".join(str(variant.build) for variant in VARIANTS)
     return f" (the image is for builds {builds}, the node has {version}: name another, --image)"
 
 
-def _judge_serving(standing: Standing, _: Sequence[Answer]) -> tuple[Verdict, str]:
+def _judge_serving(standing: ProbeState, _: Sequence[Answer]) -> tuple[Verdict, str]:
     unready = [window for window in standing.windows if not window.ready]
     if not standing.windows:
         return "fail", "no Windows node is Ready"
@@ -89,12 +89,12 @@ def _judge_serving(standing: Standing, _: Sequence[Answer]) -> tuple[Verdict, st
     return "pass", ", ".join(window.node for window in standing.windows)
 
 
-def _build_connect(pod: StandingPod, target: str, what: str) -> Exec:
+def _build_connect(pod: ProbePod, target: str, what: str) -> Exec:
     """kubernetes/kubernetes test/images/agnhost/connect: no output and 0, or a word for what is wrong."""
     return Exec(pod.name, (AGNHOST, "connect", target, f"--timeout={_SECONDS}s"), what)
 
 
-def _build_questions(standing: Standing, questions: Callable[[StandingPod], Question | None]) -> tuple[Question, ...] | str:
+def _build_questions(standing: ProbeState, questions: Callable[[ProbePod], Question | None]) -> tuple[Question, ...] | str:
     """For each running web server on Windows; the reason to skip if none runs."""
     pods = standing.list_running("windows")
     return tuple(question for pod in pods if (question := questions(pod)) is not None) if pods else _NO_WEB
@@ -105,22 +105,22 @@ _NO_LINUX_NODE: Final = "no Linux node is Ready"
 _NO_LINUX: Final = "not run: the web server of Linux does not run, see image-pull"
 
 
-def _ask_exec(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_exec(standing: ProbeState) -> tuple[Question, ...] | str:
     return _build_questions(standing, lambda item: _build_connect(item, f"127.0.0.1:{PORT}", item.node))
 
 
-def _ask_logs(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_logs(standing: ProbeState) -> tuple[Question, ...] | str:
     return _build_questions(standing, lambda item: Log(item.name, item.node))
 
 
-def _judge_logs(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+def _judge_logs(_: ProbeState, answers: Sequence[Answer]) -> tuple[Verdict, str]:
     """kubernetes/kubernetes test/images/agnhost/netexec: what it says first."""
     return _build_verdict(
         answers, [answer for answer in answers if answer.code != 0 or "Started HTTP server" not in answer.text]
     )
 
 
-def _ask_volumes(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_volumes(standing: ProbeState) -> tuple[Question, ...] | str:
     script = rf"echo {_MARK}> {SCRATCH}\file&& type {SCRATCH}\file&& type {POD_INFO}\name"
     return tuple(Exec(item.name, ("cmd.exe", "/c", script), item.node) for item in standing.list_pods(STORE) if item.runs)
 
@@ -128,7 +128,7 @@ def _ask_volumes(standing: Standing) -> tuple[Question, ...] | str:
 _MARK: Final = "transom-verify"
 
 
-def _judge_stored(standing: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+def _judge_volumes(standing: ProbeState, answers: Sequence[Answer]) -> tuple[Verdict, str]:
     """Judge whether the written text is read again, and the file with the pod's name contains it."""
     if waiting := _describe_waiting(standing, STORE):
         return "fail", waiting
@@ -136,7 +136,7 @@ def _judge_stored(standing: Standing, answers: Sequence[Answer]) -> tuple[Verdic
     return _build_verdict(answers, bad)
 
 
-def _describe_waiting(standing: Standing, app: str) -> str:
+def _describe_waiting(standing: ProbeState, app: str) -> str:
     """Return the pods of that kind that do not run, and why."""
     unready = [item for item in standing.list_pods(app) if not item.runs]
     return "; ".join(f"{item.node}: {item.waiting or 'nothing was said'}" for item in unready)
@@ -146,17 +146,17 @@ def _get_pod(answer: Answer) -> str:
     return answer.question.pod if isinstance(answer.question, Exec) else ""
 
 
-def _ask_user(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_user(standing: ProbeState) -> tuple[Question, ...] | str:
     return _build_questions(standing, lambda item: Exec(item.name, ("cmd.exe", "/c", "echo %USERNAME%"), item.node))
 
 
-def _is_user(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+def _judge_user(_: ProbeState, answers: Sequence[Answer]) -> tuple[Verdict, str]:
     return _build_verdict(
         answers, [answer for answer in answers if answer.code != 0 or answer.text.strip().casefold() != USER.casefold()]
     )
 
 
-def _on_host(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_host_process(standing: ProbeState) -> tuple[Question, ...] | str:
     if not standing.host_process:
         return "not asked for: --host-process"
     # only a HostProcess container has the variable, and cmd.exe prints the name of an unset one
@@ -164,7 +164,7 @@ def _on_host(standing: Standing) -> tuple[Question, ...] | str:
     return tuple(Exec(item.name, command, item.node) for item in standing.list_pods(HOST) if item.runs)
 
 
-def _is_on_host(standing: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+def _judge_host_process(standing: ProbeState, answers: Sequence[Answer]) -> tuple[Verdict, str]:
     if waiting := _describe_waiting(standing, HOST):
         return "fail", waiting
     return _build_verdict(
@@ -172,7 +172,7 @@ def _is_on_host(standing: Standing, answers: Sequence[Answer]) -> tuple[Verdict,
     )
 
 
-def _ask_node_ports(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_node_ports(standing: ProbeState) -> tuple[Question, ...] | str:
     """Connect by a node that the pod is not on, and by its own."""
     if not standing.node_port:
         return "not asked for: --node-port"
@@ -180,7 +180,7 @@ def _ask_node_ports(standing: Standing) -> tuple[Question, ...] | str:
     if not pods:
         return _NO_WEB
     linux = _find_linux_pod(standing)
-    asking = linux if isinstance(linux, StandingPod) else pods[0]
+    asking = linux if isinstance(linux, ProbePod) else pods[0]
     targets = {pod.node for pod in pods}
     nodes = [node for node in standing.nodes if node.name in targets and node.address]
     return tuple(
@@ -188,12 +188,12 @@ def _ask_node_ports(standing: Standing) -> tuple[Question, ...] | str:
     )
 
 
-def _ask_dns(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_dns(standing: ProbeState) -> tuple[Question, ...] | str:
     # of the search list Windows has one suffix, the pod's own namespace (kubernetes.io, "DNS for Services and Pods")
     return _build_questions(standing, lambda item: _build_connect(item, f"{WEB}:{SERVICE_PORT}", item.node))
 
 
-def _judge_resolved(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+def _judge_resolved(_: ProbeState, answers: Sequence[Answer]) -> tuple[Verdict, str]:
     """Judge a resolution: a name that was resolved and then not reached counts as resolved."""
     led = ("TIMEOUT", "REFUSED", "OTHER")
     return _build_verdict(
@@ -201,7 +201,7 @@ def _judge_resolved(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, st
     )
 
 
-def _ask_between_windows(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_between_windows(standing: ProbeState) -> tuple[Question, ...] | str:
     pods = [item for item in standing.list_running("windows") if item.address]
     if len(standing.windows) < 2:
         return "there is one Windows node at most"
@@ -212,7 +212,7 @@ def _ask_between_windows(standing: Standing) -> tuple[Question, ...] | str:
     return tuple(_build_connect(item, _format_target(other), f"{item.node} to {other.node}") for item, other in pairs)
 
 
-def _to_linux(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_linux_from_windows(standing: ProbeState) -> tuple[Question, ...] | str:
     other = _find_linux_pod(standing)
     if isinstance(other, str):
         return other
@@ -220,25 +220,25 @@ def _to_linux(standing: Standing) -> tuple[Question, ...] | str:
     return _build_questions(standing, lambda item: _build_connect(item, target, f"{item.node} to {node}"))
 
 
-def _ask_from_linux(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_from_linux(standing: ProbeState) -> tuple[Question, ...] | str:
     linux_pod = _find_linux_pod(standing)
     if isinstance(linux_pod, str):
         return linux_pod
 
-    def build_question(other: StandingPod) -> Question | None:
+    def build_question(other: ProbePod) -> Question | None:
         return _build_connect(linux_pod, _format_target(other), f"{linux_pod.node} to {other.node}") if other.address else None
 
     return _build_questions(standing, build_question)
 
 
-def _find_linux_pod(standing: Standing) -> StandingPod | str:
+def _find_linux_pod(standing: ProbeState) -> ProbePod | str:
     """Return the Linux pod, or why there is none."""
     if not standing.linux:
         return _NO_LINUX_NODE
     return next((item for item in standing.list_running("linux") if item.address), _NO_LINUX)
 
 
-def _format_target(pod: StandingPod) -> str:
+def _format_target(pod: ProbePod) -> str:
     return _join_host_port(pod.address, PORT)
 
 
@@ -246,11 +246,11 @@ def _join_host_port(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def _ask_service_from_windows(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_service_from_windows(standing: ProbeState) -> tuple[Question, ...] | str:
     return _ask_service(standing, WEB)
 
 
-def _ask_service_from_linux(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_service_from_linux(standing: ProbeState) -> tuple[Question, ...] | str:
     linux_pod, address = _find_linux_pod(standing), standing.get_service(WEB).address
     if isinstance(linux_pod, str):
         return linux_pod
@@ -259,19 +259,19 @@ def _ask_service_from_linux(standing: Standing) -> tuple[Question, ...] | str:
     return (_build_connect(linux_pod, _join_host_port(address, SERVICE_PORT), linux_pod.node),) if address else ()
 
 
-def _ask_linux_service(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_linux_service(standing: ProbeState) -> tuple[Question, ...] | str:
     linux_pod = _find_linux_pod(standing)
     return linux_pod if isinstance(linux_pod, str) else _ask_service(standing, LINUX)
 
 
-def _ask_service(standing: Standing, name: str) -> tuple[Question, ...] | str:
+def _ask_service(standing: ProbeState, name: str) -> tuple[Question, ...] | str:
     address = standing.get_service(name).address
     return _build_questions(
         standing, lambda item: _build_connect(item, _join_host_port(address, SERVICE_PORT), item.node) if address else None
     )
 
 
-def _ask_load_balancer(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_load_balancer(standing: ProbeState) -> tuple[Question, ...] | str:
     if not standing.load_balancer:
         return "not asked for: --load-balancer"
     if not standing.list_running("windows"):
@@ -280,19 +280,19 @@ def _ask_load_balancer(standing: Standing) -> tuple[Question, ...] | str:
     return (Fetch(f"http://{_join_host_port(address, SERVICE_PORT)}/hostname", address),) if address else ()
 
 
-def _is_balanced(standing: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
-    return _judge_all(standing, answers) if answers else ("fail", "the Service was given no address")
+def _judge_load_balancer(standing: ProbeState, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+    return _judge_exit_codes(standing, answers) if answers else ("fail", "the Service was given no address")
 
 
-def _ask_through_proxy(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_through_proxy(standing: ProbeState) -> tuple[Question, ...] | str:
     return _build_fetches(standing, standing.egress) if standing.egress else "not asked for: --egress-url"
 
 
-def _ask_direct(standing: Standing) -> tuple[Question, ...] | str:
+def _ask_direct(standing: ProbeState) -> tuple[Question, ...] | str:
     return _build_fetches(standing, standing.direct) if standing.direct else "not asked for: --direct-url"
 
 
-def _build_fetches(standing: Standing, url: str) -> tuple[Question, ...] | str:
+def _build_fetches(standing: ProbeState, url: str) -> tuple[Question, ...] | str:
     """Build fetches that print the proxy's code for CONNECT and the server's code (curl's manual, --write-out).
 
     000 for none.
@@ -304,7 +304,7 @@ def _build_fetches(standing: Standing, url: str) -> tuple[Question, ...] | str:
     return _build_questions(standing, lambda item: Exec(item.name, command, item.node))
 
 
-def _judge_proxied(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+def _judge_proxied(_: ProbeState, answers: Sequence[Answer]) -> tuple[Verdict, str]:
     verdict, seen = _build_verdict(
         answers, [answer for answer in answers if answer.code != 0 or _parse_codes(answer)[0] != "200"]
     )
@@ -312,7 +312,7 @@ def _judge_proxied(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str
     return verdict, f"{seen}: answered without a proxy: did the webhook give the pods one (--label)?" if unproxied else seen
 
 
-def _judge_direct(_: Standing, answers: Sequence[Answer]) -> tuple[Verdict, str]:
+def _judge_direct(_: ProbeState, answers: Sequence[Answer]) -> tuple[Verdict, str]:
     return _build_verdict(
         answers,
         [
@@ -377,7 +377,7 @@ CHECKS: Final = (
         "kubernetes.io, kubectl exec",
         "`kubectl exec` fails: the kubelet's certificate, its port, or a proxy between",
         _ask_exec,
-        _judge_all,
+        _judge_exit_codes,
     ),
     ClusterCheck(
         "volumes",
@@ -385,7 +385,7 @@ CHECKS: Final = (
         "kubernetes.io, Storage on Windows",
         "the kubelet's directories, or their permissions",
         _ask_volumes,
-        _judge_stored,
+        _judge_volumes,
     ),
     ClusterCheck(
         "run-as-user",
@@ -393,15 +393,15 @@ CHECKS: Final = (
         "kubernetes.io, Configure RunAsUserName for Windows pods",
         "programs of images whose user is ContainerAdministrator run as administrators of the container",
         _ask_user,
-        _is_user,
+        _judge_user,
     ),
     ClusterCheck(
         "host-process",
         "a HostProcess container runs on each Windows node",
         "kubernetes.io, Create a Windows HostProcess Pod",
         "kube-proxy, Calico and other agents that run as HostProcess containers do not start",
-        _on_host,
-        _is_on_host,
+        _ask_host_process,
+        _judge_host_process,
     ),
     ClusterCheck(
         "dns",
@@ -417,15 +417,15 @@ CHECKS: Final = (
         _NETWORK,
         "the overlay between Windows nodes",
         _ask_between_windows,
-        _judge_all,
+        _judge_exit_codes,
     ),
     ClusterCheck(
         "windows-to-linux",
         "pods of Windows reach a pod of Linux",
         _NETWORK,
         "the overlay from Windows to Linux",
-        _to_linux,
-        _judge_all,
+        _ask_linux_from_windows,
+        _judge_exit_codes,
     ),
     ClusterCheck(
         "linux-to-windows",
@@ -433,7 +433,7 @@ CHECKS: Final = (
         _NETWORK,
         "the overlay from Linux to Windows, or a firewall of Windows",
         _ask_from_linux,
-        _judge_all,
+        _judge_exit_codes,
     ),
     ClusterCheck(
         "service-windows",
@@ -441,7 +441,7 @@ CHECKS: Final = (
         _NETWORK,
         "kube-proxy on Windows",
         _ask_service_from_windows,
-        _judge_all,
+        _judge_exit_codes,
     ),
     ClusterCheck(
         "service-of-linux",
@@ -449,7 +449,7 @@ CHECKS: Final = (
         _NETWORK,
         "kube-proxy on Windows",
         _ask_linux_service,
-        _judge_all,
+        _judge_exit_codes,
     ),
     ClusterCheck(
         "service-from-linux",
@@ -457,7 +457,7 @@ CHECKS: Final = (
         _NETWORK,
         "the way back from Windows",
         _ask_service_from_linux,
-        _judge_all,
+        _judge_exit_codes,
     ),
     ClusterCheck(
         "node-port",
@@ -465,7 +465,7 @@ CHECKS: Final = (
         "kubernetes.io, Service",
         "kube-proxy on Windows, or a firewall of Windows or the network",
         _ask_node_ports,
-        _judge_all,
+        _judge_exit_codes,
     ),
     ClusterCheck(
         "load-balancer",
@@ -473,7 +473,7 @@ CHECKS: Final = (
         "kubernetes.io, Service",
         "Windows nodes are not targets of the load balancer",
         _ask_load_balancer,
-        _is_balanced,
+        _judge_load_balancer,
     ),
     ClusterCheck(
         "egress-proxy",

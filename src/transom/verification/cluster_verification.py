@@ -22,8 +22,8 @@ from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import NAMESPACES, NODES, PODS, SERVICES, Resource
 from transom.verification import reboot
 from transom.verification.checks import ACCEPTED, CHECKS, CLEAN, REBOOTED, ClusterCheck
-from transom.verification.objects import APP, BALANCED, LABEL, REBOOT, SEEN, Node, Wanted, build_namespace, iter_objects
-from transom.verification.standing import Answer, Exec, Fetch, Log, Question, Standing, StandingPod, StandingService
+from transom.verification.objects import APP, BALANCED, LABEL, REBOOT, SEEN, Node, VerificationRequest, build_namespace, iter_objects
+from transom.verification.standing import Answer, Exec, Fetch, Log, Question, ProbeState, ProbePod, ProbeService
 
 Say = Callable[[str], object]
 """Prints a line of progress."""
@@ -44,7 +44,7 @@ _NAMED: Final = 3
 """Pods that are named while they are waited for."""
 
 
-class Waits(msgspec.Struct, frozen=True):
+class VerificationTimeouts(msgspec.Struct, frozen=True):
     """Seconds. Pods and a load balancer's address that are missing after `starting` count as failed."""
 
     starting: float = 600.0
@@ -62,7 +62,7 @@ class Waits(msgspec.Struct, frozen=True):
     """In which the namespace goes where the verification was called off."""
 
 
-DEFAULT: Final = Waits()
+DEFAULT: Final = VerificationTimeouts()
 
 
 def create_namespace_name() -> str:
@@ -70,28 +70,28 @@ def create_namespace_name() -> str:
     return f"{PREFIX}{secrets.token_hex(4)}"
 
 
-async def verify(
+async def verify_cluster(
     client: Client,
-    wanted: Wanted,
+    wanted: VerificationRequest,
     report: Told = lambda _: None,
-    pace: Waits = DEFAULT,
-    say: Say = lambda _: None,
+    timeouts: VerificationTimeouts = DEFAULT,
+    print_progress: Say = lambda _: None,
     rebooting: Rebooting = lambda _: None,
 ) -> tuple[CheckResult, ...]:
     """Every check, in order; each result is reported once it is known, and so is progress. Raises ApiError.
 
     What a verification left that was killed goes first. The namespace goes however this ends, also when it is called off.
     """
-    if problems := await clean(client, pace):
-        say(f"what an earlier run has left is gone: {', '.join(problems)}")
-    say(f"all is made in namespace {wanted.namespace}, which goes at the end, also after Ctrl-C")
-    run = _Run(client, wanted, report, pace, say, rebooting)
+    if problems := await delete_old_namespaces(client, timeouts):
+        print_progress(f"what an earlier run has left is gone: {', '.join(problems)}")
+    print_progress(f"all is made in namespace {wanted.namespace}, which goes at the end, also after Ctrl-C")
+    run = _ClusterVerification(client, wanted, report, timeouts, print_progress, rebooting)
     try:
         await run.run_checks()
     except asyncio.CancelledError:
         if run.rebooting:
-            say(describe_reboot(run.rebooting))
-        await run.clean(pace.stopping)
+            print_progress(describe_reboot(run.rebooting))
+        await run.clean(timeouts.stopping)
         raise
     except Exception:
         await run.clean()
@@ -105,19 +105,19 @@ def describe_reboot(node: str) -> str:
     return f"{node} reboots also without this command: `kubectl get node {node}` shows when it is Ready again"
 
 
-def stop_seconds(pace: Waits = DEFAULT) -> float:
+def estimate_stop_seconds(timeouts: VerificationTimeouts = DEFAULT) -> float:
     """Return within how many seconds a verification that is called off has ended."""
-    return pace.stopping + _REQUEST_SECONDS + _SLACK_SECONDS
+    return timeouts.stopping + _REQUEST_SECONDS + _SLACK_SECONDS
 
 
-async def run_dry(client: Client, wanted: Wanted, place: str, report: Told = lambda _: None) -> tuple[CheckResult, ...]:
+async def validate_with_server(client: Client, wanted: VerificationRequest, namespace: str, report: Told = lambda _: None) -> tuple[CheckResult, ...]:
     """Nothing is made: the API server says whether it would take each object, pods and Services in namespace `place`.
 
     What it says of them is its answer to everything but the namespace's own rules. The checks are not made. Raises ApiError.
     """
-    run = _Run(client, wanted, report, DEFAULT)
+    run = _ClusterVerification(client, wanted, report, DEFAULT)
     nodes = await _list_nodes(client)
-    await run.create_objects(nodes, place, {"dryRun": "All"})
+    await run.create_objects(nodes, namespace, {"dryRun": "All"})
     for check in CHECKS:
         run.note(CheckResult.from_claim(check, "not applicable", "not made: --dry-run", 0))
     run.note(_describe_dry_reboot(wanted, nodes))
@@ -125,7 +125,7 @@ async def run_dry(client: Client, wanted: Wanted, place: str, report: Told = lam
     return tuple(run.found)
 
 
-def _describe_dry_reboot(wanted: Wanted, nodes: tuple[Node, ...]) -> CheckResult:
+def _describe_dry_reboot(wanted: VerificationRequest, nodes: tuple[Node, ...]) -> CheckResult:
     if not wanted.reboot:
         return CheckResult.from_claim(REBOOTED, "not applicable", "not made: --dry-run", 0)
     if problem := reboot.find_node_problem(nodes, wanted.reboot):
@@ -136,17 +136,17 @@ def _describe_dry_reboot(wanted: Wanted, nodes: tuple[Node, ...]) -> CheckResult
     )
 
 
-async def clean(client: Client, pace: Waits = DEFAULT, *, insist: bool = False) -> list[str]:
+async def delete_old_namespaces(client: Client, timeouts: VerificationTimeouts = DEFAULT, *, include_running: bool = False) -> list[str]:
     """Delete the namespaces of verifications that no longer run, and return their names. Raises ApiError.
 
     With `insist`, also those of running verifications.
     """
     before = await _list_namespaces(client)
-    if before and not insist:
-        await asyncio.sleep(pace.silent)
+    if before and not include_running:
+        await asyncio.sleep(timeouts.silent)
         now = await _list_namespaces(client)
         before = {name: sign for name, sign in before.items() if name in now and now[name] == sign}
-    await asyncio.gather(*(_remove(client, name, pace) for name in before))
+    await asyncio.gather(*(_delete_namespace(client, name, timeouts) for name in before))
     return sorted(before)
 
 
@@ -156,36 +156,36 @@ async def _list_namespaces(client: Client) -> dict[str, str]:
     return {item.metadata.name: (item.metadata.annotations or {}).get(SEEN, "") for item in namespaces.items}
 
 
-async def _remove(client: Client, name: str, pace: Waits) -> None:
+async def _delete_namespace(client: Client, name: str, timeouts: VerificationTimeouts) -> None:
     """Delete a namespace. Raises ApiError, also if it still exists after `pace.gone`."""
     start, forced = time.monotonic(), False
     while True:
         try:
-            if not await _is_going(client, name):
+            if not await _is_being_deleted(client, name):
                 await client.delete(NAMESPACES, name)
         except NotFound:
             return
         taken = time.monotonic() - start
-        if taken > pace.gone:
+        if taken > timeouts.gone:
             raise ConnectionFailed(f"namespace {name} is not deleted: `kubectl get namespace {name} -o yaml` shows why")
-        if taken > pace.ending and not forced:
+        if taken > timeouts.ending and not forced:
             forced = True
             # no kubelet reports that a pod of an unreachable node has ended
             await client.request("DELETE", PODS.build_path(name), None, {"gracePeriodSeconds": 0})
-        await asyncio.sleep(pace.every)
+        await asyncio.sleep(timeouts.every)
 
 
-async def _is_going(client: Client, name: str) -> bool:
+async def _is_being_deleted(client: Client, name: str) -> bool:
     return (await client.get(NAMESPACES, name)).metadata.deletion_timestamp is not None
 
 
-class _Run:
+class _ClusterVerification:
     def __init__(
         self,
         client: Client,
-        wanted: Wanted,
+        wanted: VerificationRequest,
         report: Told,
-        pace: Waits,
+        pace: VerificationTimeouts,
         say: Say = lambda _: None,
         rebooting: Rebooting = lambda _: None,
     ) -> None:
@@ -197,17 +197,17 @@ class _Run:
 
     async def run_checks(self) -> None:
         nodes = await _list_nodes(self._client)
-        async with self._keep_alive():
+        async with self._keep_namespace_alive():
             if not await self.create_objects(nodes, self._wanted.namespace, {}):
                 for claim in (*CHECKS, REBOOTED):
                     self.note(CheckResult.from_claim(claim, "not applicable", "not made: the objects were not all taken", 0))
                 return
             standing = await self._await_objects(nodes)
             for check in CHECKS:
-                self.note(await self._check(check, standing))
-            self.note(await self._reboot(standing))
+                self.note(await self._run_check(check, standing))
+            self.note(await self._check_reboot(standing))
 
-    async def _reboot(self, standing: Standing) -> CheckResult:
+    async def _check_reboot(self, standing: ProbeState) -> CheckResult:
         """Reboot the node, and make the checks that passed once more."""
         name, start = self._wanted.reboot, time.monotonic()
         if not name:
@@ -230,8 +230,8 @@ class _Run:
         self._note_rebooting("")
         seconds = time.monotonic() - start
         after = await self._await_objects(await _list_nodes(self._client), standing)
-        results = [await self._check(check, after) for check in CHECKS if check.id in passed]
-        return build_result(*reboot.judge(name, seconds, reboot.list_old_pods(standing, after, name), results))
+        results = [await self._run_check(check, after) for check in CHECKS if check.id in passed]
+        return build_result(*reboot.judge_reboot(name, seconds, reboot.list_old_pods(standing, after, name), results))
 
     def _note_rebooting(self, node: str) -> None:
         self.rebooting = node
@@ -257,7 +257,7 @@ class _Run:
             except ApiError as error:
                 waits = f"the API server does not answer: {error}"
             else:
-                if reboot.is_back(before, now):
+                if reboot.has_rebooted(before, now):
                     return ""
                 waits = reboot.describe_wait(before, now)
             if time.monotonic() > end:
@@ -267,12 +267,12 @@ class _Run:
                 last_reason = waits
             await asyncio.sleep(self._pace.every)
 
-    async def create_objects(self, nodes: tuple[Node, ...], place: str, query: dict[str, str]) -> bool:
+    async def create_objects(self, nodes: tuple[Node, ...], namespace: str, query: dict[str, str]) -> bool:
         """Make everything, or have it looked at; whether all of it was taken."""
         start, refused, count = time.monotonic(), "", 0
-        for value in (build_namespace(self._wanted), *iter_objects(self._wanted, nodes, place)):
+        for value in (build_namespace(self._wanted), *iter_objects(self._wanted, nodes, namespace)):
             resource: Resource[Any] = _KINDS.get(value["kind"], NAMESPACES)
-            path = resource.build_path(place if resource.namespaced else None)
+            path = resource.build_path(namespace if resource.namespaced else None)
             try:
                 # no object comes after the clearing up
                 await run_to_end(self._client.request("POST", path, query, value), None, _REQUEST_SECONDS)
@@ -286,7 +286,7 @@ class _Run:
         return not refused
 
     @asynccontextmanager
-    async def _keep_alive(self) -> AsyncIterator[None]:
+    async def _keep_namespace_alive(self) -> AsyncIterator[None]:
         """Mark the namespace as used for the time of the block."""
 
         async def update_mark() -> None:
@@ -304,14 +304,14 @@ class _Run:
             with suppress(asyncio.CancelledError):
                 await beating
 
-    async def _await_objects(self, nodes: tuple[Node, ...], earlier: Standing | None = None) -> Standing:
+    async def _await_objects(self, nodes: tuple[Node, ...], earlier: ProbeState | None = None) -> ProbeState:
         """Once all pods and the load balancer have what they wait for, or the time is over.
 
         `earlier` is from before the reboot: containers of that time do not count.
         """
         end, last_reason = time.monotonic() + self._pace.starting, ""
         while True:
-            standing = await self._look(nodes)
+            standing = await self._read_state(nodes)
             old_pods = reboot.list_old_pods(earlier, standing, self._wanted.reboot) if earlier is not None else ()
             waits = _describe_missing(standing) or (f"{', '.join(old_pods)} to start again" if old_pods else "")
             if not waits or time.monotonic() > end:
@@ -321,11 +321,11 @@ class _Run:
                 last_reason = waits
             await asyncio.sleep(self._pace.every)
 
-    async def _look(self, nodes: tuple[Node, ...]) -> Standing:
+    async def _read_state(self, nodes: tuple[Node, ...]) -> ProbeState:
         place, wanted = self._wanted.namespace, self._wanted
         pods = await self._client.list_objects(PODS, place)
         services = await self._client.list_objects(SERVICES, place)
-        return Standing(
+        return ProbeState(
             nodes,
             tuple(sorted((_parse_pod(item.value) for item in pods.items), key=lambda item: item.name)),
             tuple(_parse_service(item.value) for item in services.items),
@@ -336,16 +336,16 @@ class _Run:
             wanted.host_process,
         )
 
-    async def _check(self, check: ClusterCheck, standing: Standing) -> CheckResult:
+    async def _run_check(self, check: ClusterCheck, standing: ProbeState) -> CheckResult:
         start = time.monotonic()
         questions = check.ask(standing)
         if isinstance(questions, str):
             return CheckResult.from_claim(check, "not applicable", questions, 0)
-        answers = await asyncio.gather(*(self._answer(question) for question in questions))
+        answers = await asyncio.gather(*(self._answer_question(question) for question in questions))
         verdict, seen = check.judge(standing, answers)
         return CheckResult.from_claim(check, verdict, seen[:_SHOWN], time.monotonic() - start)
 
-    async def _answer(self, question: Question) -> Answer:
+    async def _answer_question(self, question: Question) -> Answer:
         place = self._wanted.namespace
         try:
             if isinstance(question, Exec):
@@ -370,7 +370,7 @@ class _Run:
         start = time.monotonic()
         self._say(f"takes namespace {self._wanted.namespace} away; kubelets have {self._pace.ending:.0f} s to end their pods")
         try:
-            await run_to_end(_remove(self._client, self._wanted.namespace, self._pace), seconds, self._pace.stopping)
+            await run_to_end(_delete_namespace(self._client, self._wanted.namespace, self._pace), seconds, self._pace.stopping)
         except (ApiError, TimeoutError) as error:
             why = str(error) if isinstance(error, ApiError) else f"it did not go within {seconds:g} s"
             message = f"namespace {self._wanted.namespace} still exists: {why}; transom verify cluster --clean deletes it"
@@ -391,7 +391,7 @@ async def _fetch_directly(question: Fetch) -> Answer:
         return Answer(question, -1, str(error) or "no answer in time")
 
 
-def _describe_missing(standing: Standing) -> str:
+def _describe_missing(standing: ProbeState) -> str:
     """Return what is still missing; empty if everything exists."""
     pods = [
         f"the pod of {pod.node}" + (f" ({pod.waiting[:_SHOWN]})" if pod.waiting else "")
@@ -431,13 +431,13 @@ def _is_ready(status: dict[str, Any]) -> bool:
     )
 
 
-def _parse_pod(value: dict[str, Any]) -> StandingPod:
+def _parse_pod(value: dict[str, Any]) -> ProbePod:
     spec, status = value.get("spec") or {}, value.get("status") or {}
     containers = status.get("containerStatuses") or [{}]
     waiting = (containers[0].get("state") or {}).get("waiting") or {}
     ended = (containers[0].get("state") or {}).get("terminated") or {}
     container_state = waiting or ended or ({} if containers[0].get("state") else status)
-    return StandingPod(
+    return ProbePod(
         value["metadata"]["name"],
         spec.get("nodeName") or "",
         (spec.get("os") or {}).get("name") or "",
@@ -450,11 +450,11 @@ def _parse_pod(value: dict[str, Any]) -> StandingPod:
     )
 
 
-def _parse_service(value: dict[str, Any]) -> StandingService:
+def _parse_service(value: dict[str, Any]) -> ProbeService:
     spec, status = value.get("spec") or {}, value.get("status") or {}
     load_balancer_address = next(_iter_addresses((status.get("loadBalancer") or {}).get("ingress") or ()), "")
     port = next((port.get("nodePort") for port in spec.get("ports") or () if port.get("nodePort")), 0)
-    return StandingService(value["metadata"]["name"], spec.get("clusterIP") or "", load_balancer_address, port)
+    return ProbeService(value["metadata"]["name"], spec.get("clusterIP") or "", load_balancer_address, port)
 
 
 def _iter_addresses(entries: Any) -> Iterator[str]:

@@ -54,7 +54,7 @@ VARIANTS: Final = (
 )
 
 
-def find_variant(version: str) -> ImageVariant | None:
+def find_image_variant(version: str) -> ImageVariant | None:
     """Return the variant for a node's kernel version (`10.0.20348.2485`); None if the list has none for its build."""
     parts = version.split(".")
     build = int(parts[2]) if len(parts) > 2 and parts[2].isdecimal() and len(parts[2]) < 8 else 0
@@ -80,7 +80,7 @@ class Node(msgspec.Struct, frozen=True):
     """Another one after each boot."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class VerificationRequest(msgspec.Struct, frozen=True):
     """What is made, and what for. `egress` is a URL for the proxy, `direct` one that NO_PROXY has; empty: not asked."""
 
     namespace: str
@@ -102,7 +102,7 @@ class Wanted(msgspec.Struct, frozen=True):
         return self.host_process or bool(self.reboot)
 
 
-def build_namespace(wanted: Wanted) -> dict[str, Any]:
+def build_namespace(wanted: VerificationRequest) -> dict[str, Any]:
     """Build the namespace."""
     level = "privileged" if wanted.privileged else "restricted"
     levels = {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "warn")}
@@ -111,28 +111,28 @@ def build_namespace(wanted: Wanted) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
-def iter_objects(wanted: Wanted, nodes: tuple[Node, ...], place: str) -> Iterator[dict[str, Any]]:
+def iter_objects(wanted: VerificationRequest, nodes: tuple[Node, ...], namespace: str) -> Iterator[dict[str, Any]]:
     """Services and pods, in the order in which they are made. `place` is their namespace.
 
     A pod names its node: the kubelet of each is asked, whatever the scheduler would say of it. A node that is not Ready gets
     none.
     """
-    yield _build_service(WEB, place, "ClusterIP")
-    yield _build_service(LINUX, place, "ClusterIP")
+    yield _build_service(WEB, namespace, "ClusterIP")
+    yield _build_service(LINUX, namespace, "ClusterIP")
     if wanted.load_balancer:
-        yield _build_service(BALANCED, place, "LoadBalancer", WEB)
+        yield _build_service(BALANCED, namespace, "LoadBalancer", WEB)
     if wanted.node_port:
-        yield _build_service(NODE_PORT, place, "NodePort", WEB)
+        yield _build_service(NODE_PORT, namespace, "NodePort", WEB)
     for number, node in enumerate(node for node in nodes if node.os == "windows" and node.ready):
-        yield _build_pod(wanted, place, f"{WEB}-{number}", node, wanted.windows_image)
+        yield _build_pod(wanted, namespace, f"{WEB}-{number}", node, wanted.windows_image)
         if wanted.host_process:
-            yield _build_host_pod(place, f"{HOST}-{number}", node, wanted.windows_image)
+            yield _build_host_pod(namespace, f"{HOST}-{number}", node, wanted.windows_image)
         if node.name == wanted.reboot:
-            yield _build_host_pod(place, REBOOT, node, wanted.windows_image, app=REBOOT, user=_SYSTEM)
-        yield _store_pod(wanted, place, f"{STORE}-{number}", node)
+            yield _build_host_pod(namespace, REBOOT, node, wanted.windows_image, app=REBOOT, user=_SYSTEM)
+        yield _build_volume_pod(wanted, namespace, f"{STORE}-{number}", node)
     linux = select_linux_node(nodes)
     if linux is not None:
-        yield _build_pod(wanted, place, LINUX, linux, wanted.linux_image)
+        yield _build_pod(wanted, namespace, LINUX, linux, wanted.linux_image)
 
 
 def select_linux_node(nodes: tuple[Node, ...]) -> Node | None:
@@ -141,14 +141,14 @@ def select_linux_node(nodes: tuple[Node, ...]) -> Node | None:
     return next((item for item in ready if item.schedulable), ready[0] if ready else None)
 
 
-def _build_service(name: str, place: str, kind: str, app: str = "") -> dict[str, Any]:
+def _build_service(name: str, namespace: str, kind: str, app: str = "") -> dict[str, Any]:
     ports = [{"name": "http", "port": SERVICE_PORT, "targetPort": PORT, "protocol": "TCP"}]
-    metadata = {"name": name, "namespace": place, "labels": {LABEL: "cluster"}}
+    metadata = {"name": name, "namespace": namespace, "labels": {LABEL: "cluster"}}
     spec = {"type": kind, "selector": {APP: app or name}, "ports": ports}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
-def _build_pod(wanted: Wanted, place: str, name: str, node: Node, image: str) -> dict[str, Any]:
+def _build_pod(wanted: VerificationRequest, namespace: str, name: str, node: Node, image: str) -> dict[str, Any]:
     app = LINUX if node.os == "linux" else WEB
     container = {
         "name": "web",
@@ -172,13 +172,13 @@ def _build_pod(wanted: Wanted, place: str, name: str, node: Node, image: str) ->
         "securityContext": _build_security_context(node.os),
         "containers": [container],
     }
-    metadata = {"name": name, "namespace": place, "labels": {LABEL: "cluster", APP: app}}
+    metadata = {"name": name, "namespace": namespace, "labels": {LABEL: "cluster", APP: app}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _store_pod(wanted: Wanted, place: str, name: str, node: Node) -> dict[str, Any]:
+def _build_volume_pod(wanted: VerificationRequest, namespace: str, name: str, node: Node) -> dict[str, Any]:
     """Return a pod with volumes: one of its own, because a web server that waits for a volume would hide everything else."""
-    made = _build_pod(wanted, place, name, node, wanted.windows_image)
+    made = _build_pod(wanted, namespace, name, node, wanted.windows_image)
     made["metadata"]["labels"][APP] = STORE
     (container,) = made["spec"]["containers"]
     container["volumeMounts"] = [{"name": "scratch", "mountPath": SCRATCH}, {"name": "pod", "mountPath": POD_INFO}]
@@ -188,7 +188,7 @@ def _store_pod(wanted: Wanted, place: str, name: str, node: Node) -> dict[str, A
 
 
 def _build_host_pod(
-    place: str, name: str, node: Node, image: str, *, app: str = HOST, user: str = _LOCAL_SERVICE
+    namespace: str, name: str, node: Node, image: str, *, app: str = HOST, user: str = _LOCAL_SERVICE
 ) -> dict[str, Any]:
     """Return a pod that runs on the Windows host itself, as kube-proxy and Calico's agent do.
 
@@ -211,7 +211,7 @@ def _build_host_pod(
         "securityContext": {"windowsOptions": {"hostProcess": True, "runAsUserName": user}},
         "containers": [container],
     }
-    metadata = {"name": name, "namespace": place, "labels": {LABEL: "cluster", APP: app}}
+    metadata = {"name": name, "namespace": namespace, "labels": {LABEL: "cluster", APP: app}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 

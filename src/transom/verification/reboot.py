@@ -8,7 +8,7 @@ from typing import Final
 
 from transom.common.check_results import CheckResult, Verdict
 from transom.verification.objects import REBOOT, Node
-from transom.verification.standing import Standing
+from transom.verification.standing import ProbeState
 
 COMMAND: Final = ("shutdown.exe", "/r", "/t", "10", "/d", "p:0:0", "/c", "transom verify cluster --reboot")
 """Microsoft, "shutdown": `/r` restarts, `/t` waits, which implies `/f`, and `/d p:` is a planned restart.
@@ -32,7 +32,7 @@ def find_node_problem(nodes: Sequence[Node], name: str) -> str:
     return ""
 
 
-def find_pod_problem(standing: Standing) -> str:
+def find_pod_problem(standing: ProbeState) -> str:
     """Return why the container that reboots the node cannot do so; empty if it can."""
     pod = next(iter(standing.list_pods(REBOOT)), None)
     if pod is None or not pod.runs:
@@ -40,7 +40,7 @@ def find_pod_problem(standing: Standing) -> str:
     return ""
 
 
-def is_back(before: Node, now: Node | None) -> bool:
+def has_rebooted(before: Node, now: Node | None) -> bool:
     """Return True if a node has booted again and is Ready.
 
     The kubelet of Windows takes bootID from a counter of boots in the registry (kubernetes v1.36.3
@@ -58,13 +58,13 @@ def describe_wait(before: Node, now: Node | None) -> str:
     return f"{before.name} has booted and is not Ready"
 
 
-def list_old_pods(before: Standing, now: Standing, node: str) -> tuple[str, ...]:
+def list_old_pods(before: ProbeState, now: ProbeState, node: str) -> tuple[str, ...]:
     """List the pods of a node that still have the container from before its reboot: their state is that of then."""
     containers = {pod.name: pod.container_id for pod in before.pods if pod.node == node and pod.container_id}
     return tuple(pod.name for pod in now.pods if containers.get(pod.name) == pod.container_id and pod.name in containers)
 
 
-def judge(node: str, seconds: float, old_pods: Sequence[str], results: Sequence[CheckResult]) -> tuple[Verdict, str]:
+def judge_reboot(node: str, seconds: float, old_pods: Sequence[str], results: Sequence[CheckResult]) -> tuple[Verdict, str]:
     """Judge the checks that passed before a reboot, made once more. `seconds`: after which the node was Ready again."""
     ready = f"{node} was Ready again after {seconds:.0f} s"
     failed = [result for result in results if result.verdict != "pass"]

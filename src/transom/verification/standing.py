@@ -5,7 +5,7 @@ import msgspec
 from transom.verification.objects import HOST, REBOOT, STORE, Node
 
 
-class StandingPod(msgspec.Struct, frozen=True):
+class ProbePod(msgspec.Struct, frozen=True):
     """A pod of the verification, as it stood when all were awaited. `waiting` is why its container does not run."""
 
     name: str
@@ -31,7 +31,7 @@ class StandingPod(msgspec.Struct, frozen=True):
         return bool(self.image_id) and not self.waiting
 
 
-class StandingService(msgspec.Struct, frozen=True):
+class ProbeService(msgspec.Struct, frozen=True):
     """A Service. `public` is the address that a load balancer gave it."""
 
     name: str
@@ -40,12 +40,12 @@ class StandingService(msgspec.Struct, frozen=True):
     node_port: int = 0
 
 
-class Standing(msgspec.Struct, frozen=True):
+class ProbeState(msgspec.Struct, frozen=True):
     """The cluster, once pods and Services have come as far as they came."""
 
     nodes: tuple[Node, ...]
-    pods: tuple[StandingPod, ...] = ()
-    services: tuple[StandingService, ...] = ()
+    pods: tuple[ProbePod, ...] = ()
+    services: tuple[ProbeService, ...] = ()
     load_balancer: bool = False
     egress: str = ""
     direct: str = ""
@@ -53,26 +53,26 @@ class Standing(msgspec.Struct, frozen=True):
     host_process: bool = False
 
     @property
-    def windows(self) -> tuple[StandingPod, ...]:
+    def windows(self) -> tuple[ProbePod, ...]:
         """The web servers of Windows nodes."""
         return tuple(pod for pod in self.pods if pod.os == "windows" and pod.serves)
 
-    def list_pods(self, app: str) -> tuple[StandingPod, ...]:
+    def list_pods(self, app: str) -> tuple[ProbePod, ...]:
         """Return the pods of that kind."""
         return tuple(pod for pod in self.pods if pod.app == app)
 
     @property
-    def linux(self) -> tuple[StandingPod, ...]:
+    def linux(self) -> tuple[ProbePod, ...]:
         """The pod of a Linux node, if there is one."""
         return tuple(pod for pod in self.pods if pod.os == "linux")
 
-    def list_running(self, os: str) -> tuple[StandingPod, ...]:
+    def list_running(self, os: str) -> tuple[ProbePod, ...]:
         """Return the pods of this operating system that can run questions."""
         return tuple(pod for pod in self.pods if pod.os == os and pod.runs and pod.serves)
 
-    def get_service(self, name: str) -> StandingService:
+    def get_service(self, name: str) -> ProbeService:
         """Return the Service of that name; without an address if it does not exist."""
-        return next((item for item in self.services if item.name == name), StandingService(name))
+        return next((item for item in self.services if item.name == name), ProbeService(name))
 
 
 class Log(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from transom.common.installers import (
     OPENSSH_SIGNER,
     OPENSSH_URL,
 )
-from transom.proxy.plain_proxy import PlainProxy, is_exempt, iter_unreachable, select_plain_proxy
+from transom.proxy.plain_proxy import PlainProxy, is_exempt, iter_unreachable_urls, select_plain_proxy
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate
 from transom.windows.ledger import VERSION
@@ -84,35 +84,35 @@ def build_user_data(public_key: str, egress: Egress, *, platform: str = "", open
             longer = size + len("\n") + len(_format_certificate(certificate).encode())
         else:
             # the first one brings the part of the script that reads them
-            longer = len(_render_text(public_key, egress, [certificate], where, openssh_msi).encode())
+            longer = len(_render_user_data(public_key, egress, [certificate], where, openssh_msi).encode())
         if longer > where.limit:
             left_out.append(certificate)
         else:
             kept.append(certificate)
             size = longer
-    problems = tuple(find_problems(egress, platform=platform, openssh_msi=openssh_msi))
-    return UserData(_render_text(public_key, egress, kept, where, openssh_msi), tuple(left_out), problems)
+    problems = tuple(find_first_boot_problems(egress, platform=platform, openssh_msi=openssh_msi))
+    return UserData(_render_user_data(public_key, egress, kept, where, openssh_msi), tuple(left_out), problems)
 
 
-def find_problems(egress: Egress, *, platform: str = "", openssh_msi: str = OPENSSH_URL) -> Iterator[str]:
+def find_first_boot_problems(egress: Egress, *, platform: str = "", openssh_msi: str = OPENSSH_URL) -> Iterator[str]:
     """Yield what machines cannot do at their first boot with these settings, and what to do."""
     where = _PLATFORMS.get(platform.upper(), _OTHER)
     proxy = select_plain_proxy(egress.http_proxy, egress.https_proxy)
     why = " and ".join(f"{field} {problem}" for field, problem in proxy.problems)
-    if list(iter_unreachable(proxy, egress.no_proxy, (openssh_msi,))):
+    if list(iter_unreachable_urls(proxy, egress.no_proxy, (openssh_msi,))):
         yield (
             f"new machines cannot download their OpenSSH server: {why}, and NO_PROXY does not contain the host of"
             f" {openssh_msi}. Use an image with an OpenSSH server (Windows Server 2025 has one), or set --openssh-msi to a URL"
             " whose host NO_PROXY contains"
         )
-    if "aws" in where.parts and list(iter_unreachable(proxy, egress.no_proxy, (EC2LAUNCH_URL,))):
+    if "aws" in where.parts and list(iter_unreachable_urls(proxy, egress.no_proxy, (EC2LAUNCH_URL,))):
         yield (
             f"new machines cannot download EC2Launch: {why}, and NO_PROXY does not contain the host of {EC2LAUNCH_URL}. Use an "
             "image with EC2Launch 2.0.2107 or newer"
         )
 
 
-def _render_text(public_key: str, egress: Egress, trust: Iterable[Certificate], platform: _Platform, openssh_msi: str) -> str:
+def _render_user_data(public_key: str, egress: Egress, trust: Iterable[Certificate], platform: _Platform, openssh_msi: str) -> str:
     return platform.tags.replace("{}", _render_script(public_key, egress, trust, platform.parts, openssh_msi))
 
 
@@ -124,7 +124,7 @@ def _render_script(
         raise ValueError("a public key is one line: its type and its base64")
     if not openssh_msi.startswith("https://"):
         raise ValueError("the installer of OpenSSH must have an https URL")
-    win_http = winhttp_value.build_first_boot_settings(egress)
+    win_http = winhttp_value.build_first_boot_value(egress)
     proxy = select_plain_proxy(egress.http_proxy, egress.https_proxy)
     is_behind_proxy = bool(egress.https_proxy)
     values = {

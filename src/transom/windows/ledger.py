@@ -216,10 +216,10 @@ class Manager(msgspec.Struct, frozen=True):
     name: str = ""
     adopts: bool = False
 
-    def check(self, noted: str) -> None:
+    def check(self, recorded_name: str) -> None:
         """Raise OtherManager if the ledger names another manager."""
-        if self.name and noted and noted != self.name and not self.adopts:
-            whose = f"the host is managed by {escape(noted[:_MOST])} (value {MANAGER} of its ledger), and this is {self.name}"
+        if self.name and recorded_name and recorded_name != self.name and not self.adopts:
+            whose = f"the host is managed by {escape(recorded_name[:_MOST])} (value {MANAGER} of its ledger), and this is {self.name}"
             raise OtherManager(f"{whose}. {_REMEDY}")
 
 

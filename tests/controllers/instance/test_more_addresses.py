@@ -12,13 +12,13 @@ from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.client import Client
 from transom.kube.objects import ObjectMeta
-from transom.windows.nodes.node_certificates import SERVING, CertificateRequest, Judgement, decide_approval
+from transom.windows.nodes.node_certificates import SERVING, CertificateRequest, ApprovalDecision, decide_approval
 
 NAME = "ip-10-0-1-2.eu-central-1.compute.internal"
 PUBLIC = "ec2-18-194-1-2.eu-central-1.compute.amazonaws.com"
 
 
-def judged(addresses: Any, *sans: str) -> Judgement:
+def judged(addresses: Any, *sans: str) -> ApprovalDecision:
     informers = Informers(cast(Client, None), "transom-system")
     members = Members(informers, NodeIdentities(informers, CurrentSettings(informers, None), None))
     spec = {"address": "10.0.1.2", "username": "Administrator", "nodeName": NAME, "lifecycle": "Node", "addresses": addresses}

@@ -206,7 +206,7 @@ async def test_a_host_whose_move_was_cut_is_opened_whatever_the_secret_has_by_th
     lock(host, first)
     await cluster.put_key(first.reveal())
     await cluster.instance("win-1", host)
-    move = key_move.move
+    move = key_move.rotate_ssh_key
 
     async def cut(*moved: Any) -> None:
         await move(*moved)

@@ -12,7 +12,7 @@ from tests.support.waiting import until
 
 from transom.controllers.rollout import heartbeats
 from transom.controllers.runtime.options import HostTimings
-from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.kube.client import Client
 from transom.kube.resources import EGRESS_PROXIES, NAMESPACES, NODES
 from transom.windows.host.queries import SERVICES
@@ -23,7 +23,7 @@ from winsim.computer import Invocation
 ENDPOINT = "https://registry.corp.example/v2/"
 BAD = "http://bad.corp.example:3128"
 REPORT = {"readinessEndpoints": [ENDPOINT], "readinessPolicy": "Report"}
-IMPATIENT = HostTimings(check_interval=1.5, patience=Patience(stop=2, start=2))
+IMPATIENT = HostTimings(check_interval=1.5, patience=ServiceTimeouts(stop=2, start=2))
 
 
 async def hosts_of(cluster: Cluster, count: int) -> list[Host]:

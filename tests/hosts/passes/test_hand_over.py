@@ -52,7 +52,7 @@ async def test_the_life_of_a_node_leaves_no_error_in_the_log(simulator: Simulato
     bare = Simulated(simulator, host)
     for version in ("1.0.0", "1.0.1"):
         assert (await configured(bare, tmp_path, version)).error is None
-    removed = await removal.remove(bare.access, NoHostKeys(), PassSettings(Owner("transom@cluster", "test", 7)))
+    removed = await removal.restore_host_state(bare.access, NoHostKeys(), PassSettings(Owner("transom@cluster", "test", 7)))
     assert removed.error is None
     assert (left(host), noted(host), host.system_log.list_errors()) == ([], set(), [])
     assert {event.id for event in host.system_log.events} >= {7045, 7036}

@@ -20,9 +20,9 @@ from transom.hosts.errors import Fault, HostError
 from transom.hosts.passes import configure as configuring
 from transom.hosts.passes import key_move, removal
 from transom.hosts.passes.base_pass import PassResult, PassSettings, query_host
-from transom.hosts.passes.configure import Worker
+from transom.hosts.passes.configure import WorkerSpec
 from transom.hosts.passes.converge import Convergence, read_adopted_state
-from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.ssh_client import Access, Timeouts
 from transom.hosts.steps.payload_directory import PayloadDirectory
@@ -36,7 +36,7 @@ from transom.windows.payload.worker import Facts
 from transom.windows.planning.queries import build_facts_queries
 from winsim import Host
 
-HONEST = PassSettings(ALICE, timeouts=Timeouts(connect=60, progress=60, whole=120), patience=Patience(stop=10, start=10))
+HONEST = PassSettings(ALICE, timeouts=Timeouts(connect=60, progress=60, whole=120), patience=ServiceTimeouts(stop=10, start=10))
 HURRIED = msgspec.structs.replace(HONEST, timeouts=Timeouts(connect=60, progress=5, whole=10))
 BRIEF = msgspec.structs.replace(HONEST, timeouts=Timeouts(connect=60, progress=1.5, whole=3))
 """Of the lies that last for as long as a pass may, or a channel without progress."""
@@ -59,11 +59,11 @@ async def compared(access: Access, payload: PayloadDirectory, settings: PassSett
 
 
 async def removed(access: Access, _: PayloadDirectory, settings: PassSettings) -> PassResult:
-    return await removal.remove(access, NoHostKeys(), settings)
+    return await removal.restore_host_state(access, NoHostKeys(), settings)
 
 
 async def configured(access: Access, payload: PayloadDirectory, settings: PassSettings) -> PassResult:
-    return await configuring.configure(access, NoHostKeys(), settings, Worker(payload, Facts()))
+    return await configuring.configure_worker(access, NoHostKeys(), settings, WorkerSpec(payload, Facts()))
 
 
 async def looked(access: Access, _: PayloadDirectory, settings: PassSettings) -> PassResult:
@@ -80,7 +80,7 @@ async def taken_over(access: Access, _: PayloadDirectory, settings: PassSettings
 
 async def moved(access: Access, _: PayloadDirectory, settings: PassSettings) -> PassResult:
     to = msgspec.structs.replace(access, keys=(OTHER_KEY,))
-    return await told(key_move.move(to, access.keys, NoHostKeys(), settings))
+    return await told(key_move.rotate_ssh_key(to, access.keys, NoHostKeys(), settings))
 
 
 async def told(work: Awaitable[object]) -> PassResult:

@@ -21,7 +21,7 @@ from transom.hosts.errors import (
 )
 from transom.hosts.owner import Owner
 from transom.hosts.passes.base_pass import PassSettings, query_host
-from transom.hosts.passes.key_move import KeyNotFound, KeyRefused, NewKeyRefused, move
+from transom.hosts.passes.key_move import KeyNotFound, KeyRefused, NewKeyRefused, rotate_ssh_key
 from transom.hosts.ssh.known_hosts import KnownHostsFile
 from transom.hosts.ssh.ssh_client import Access, Timeouts, format_public_key
 from transom.proxy.secret import Secret
@@ -62,7 +62,7 @@ class Door:
 
     async def move(self, new: Secret, *former: Secret, manager: str = "") -> None:
         owner = msgspec.structs.replace(SETTINGS.owner, manager=manager)
-        await move(self.access(new), former, self._host_keys, msgspec.structs.replace(SETTINGS, owner=owner))
+        await rotate_ssh_key(self.access(new), former, self._host_keys, msgspec.structs.replace(SETTINGS, owner=owner))
 
     def opens(self, one: Secret) -> bool:
         """Whether the file, which the server reads at each login, has the whole line."""
@@ -138,7 +138,7 @@ async def test_the_same_with_wine_s_cmd(machine: Machine, tmp_path: Path) -> Non
     try:
         access = Access(ssh.place.address, ssh.place.port, ssh.user, (new,), ssh.host_key)
         keys = KnownHostsFile(tmp_path / "known_hosts")
-        await move(access, (old,), keys, SETTINGS)
+        await rotate_ssh_key(access, (old,), keys, SETTINGS)
         assert file.read_bytes() == JOE + line(new, "transom")
         await query_host(access, keys, SETTINGS, Queries())
         with pytest.raises(AuthenticationRefused):

@@ -79,4 +79,4 @@ async def test_what_no_line_holds_is_not_asked() -> None:
     ],
 )
 def test_what_stands_between_begin_and_end_is_compared(printed: bytes, told: bytes | None) -> None:
-    assert light_check.parse_output(printed) == told
+    assert light_check.parse_check_output(printed) == told

@@ -10,7 +10,7 @@ from tests.hosts.simulated import SimulatedHost
 from transom.hosts.errors import ProfileNotWritten
 from transom.hosts.passes.base_pass import PassResult
 from transom.hosts.passes.converge import Convergence
-from transom.hosts.passes.removal import remove
+from transom.hosts.passes.removal import restore_host_state
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress, WindowsSettings
@@ -58,7 +58,7 @@ async def test_every_user_can_read_it_and_an_existing_file_keeps_its_access_list
     assert (await apply(host, ASKED)).error is None
     with files.act_as(ORDINARY):
         assert b"DefaultWebProxy" in files.read(PROFILE)
-    await remove(host.access, NoHostKeys(), settings())
+    await restore_host_state(host.access, NoHostKeys(), settings())
     before = files.write(PROFILE, THEIRS).acl
     assert (await apply(host, ASKED)).error is None
     assert files.get_file(PROFILE).acl == before
@@ -69,7 +69,7 @@ async def test_a_removal_restores_it(host: SimulatedHost, before: bytes | None) 
     if before is not None:
         host.simulated.files.write(PROFILE, before)
     assert (await apply(host, ASKED)).error is None
-    removed = await remove(host.access, NoHostKeys(), settings())
+    removed = await restore_host_state(host.access, NoHostKeys(), settings())
     assert (removed.error, removed.remains) == (None, ())
     assert (profile(host), has_ledger(host), host.has_base()) == (before, False, False)
 
@@ -80,11 +80,11 @@ async def test_a_removal_waits_for_a_profile_that_cannot_be_changed(host: Simula
     assert written is not None
     signed = written + b"# SIG # Begin signature block\r\n"
     host.simulated.files.write(PROFILE, signed)
-    removed = await remove(host.access, NoHostKeys(), settings())
+    removed = await restore_host_state(host.access, NoHostKeys(), settings())
     assert isinstance(removed.error, ProfileNotWritten)
     assert (profile(host), has_ledger(host)) == (signed, True)
     host.simulated.files.write(PROFILE, written)
-    assert (await remove(host.access, NoHostKeys(), settings())).error is None
+    assert (await restore_host_state(host.access, NoHostKeys(), settings())).error is None
     assert (profile(host), has_ledger(host)) == (None, False)
 
 
@@ -98,7 +98,7 @@ async def test_a_file_that_is_larger_than_profiles_are_is_left(host: SimulatedHo
     assert profile(host) == large
     host.simulated.files.write(PROFILE, large[: 2**19])
     assert (await apply(host, ASKED)).error is None
-    assert (await remove(host.access, NoHostKeys(), settings())).error is None
+    assert (await restore_host_state(host.access, NoHostKeys(), settings())).error is None
     assert profile(host) == large[: 2**19]
 
 
@@ -125,7 +125,7 @@ async def test_power_that_fails_at_a_line(first: Egress, then: Egress) -> None:
             assert (await apply(host, then)).error is None, at
             assert not (await apply(host, then)).plan, at
             assert (profile(host) == THEIRS) == (then is NOTHING), at
-            assert (await remove(host.access, NoHostKeys(), settings())).error is None, at
+            assert (await restore_host_state(host.access, NoHostKeys(), settings())).error is None, at
             assert (profile(host), has_ledger(host)) == (THEIRS, False), at
 
 

@@ -12,7 +12,7 @@ from transom.hosts.owner import Owner
 from transom.hosts.passes import removal
 from transom.hosts.passes.base_pass import PassResult, PassSettings
 from transom.hosts.passes.converge import Convergence
-from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.ssh_client import Timeouts
 from transom.proxy.secret import Secret
@@ -45,7 +45,7 @@ class Cluster:
         return await convergence.run(self.host.access, NoHostKeys())
 
     async def remove(self, url: str | None = None) -> PassResult:
-        return await removal.remove(self.host.access, NoHostKeys(), self.settings)
+        return await removal.restore_host_state(self.host.access, NoHostKeys(), self.settings)
 
     def starts(self) -> list[int]:
         return [len(self.host.simulated.starts(name)) for name in ("containerd", "kubelet")]
@@ -150,7 +150,7 @@ def test_a_start_beyond_the_limit_is_waited_for_by_the_next_pass(service: str, r
 def test_a_service_has_the_seconds_that_are_declared() -> None:
     async def work(cluster: Cluster) -> None:
         cluster.settings = PassSettings(
-            SETTINGS.owner, timeouts=SETTINGS.timeouts, patience=Patience(services={"kubelet": 700})
+            SETTINGS.owner, timeouts=SETTINGS.timeouts, patience=ServiceTimeouts(services={"kubelet": 700})
         )
         cluster.slow("kubelet", "start", 690)
         assert (await cluster.apply()).error is None

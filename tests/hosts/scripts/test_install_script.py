@@ -9,7 +9,7 @@ from tests.windows.installations import CONTAINERD, EXE, KUBELET, SALT, A, B, ho
 from transom.hosts.errors import NotExpressible
 from transom.hosts.owner import Owner
 from transom.hosts.scripts import host_scripts, install_script
-from transom.hosts.scripts.host_scripts import Patience, Script
+from transom.hosts.scripts.host_scripts import ServiceTimeouts, Script
 from transom.windows.host.host_state import CHANGED, Preparation
 from transom.windows.parts.files import FileRemoval
 from transom.windows.parts.installation import Install
@@ -33,7 +33,7 @@ def plans() -> dict[str, Plan]:
 
 def rendered(planned: Plan) -> str:
     made = host_scripts.build_change_script(
-        planned, host(), Owner("transom", "x"), "0123abcd", Script("gather-0.cmd", b""), patience=Patience()
+        planned, host(), Owner("transom", "x"), "0123abcd", Script("gather-0.cmd", b""), patience=ServiceTimeouts()
     )
     return made.content.decode("ascii")
 
@@ -54,7 +54,7 @@ def test_every_label_stands_once_and_every_jump_has_one(kind: str) -> None:
 def test_command_lines_travel_in_files(kind: str) -> None:
     planned = plans()[kind]
     assert "--x" not in rendered(planned)
-    images = [f.content.decode() for f in install_script.iter_files(planned) if f.name.startswith("image-")]
+    images = [f.content.decode() for f in install_script.iter_script_files(planned) if f.name.startswith("image-")]
     if kind == "upgrade":
         # the last is what was there before
         assert images == ['\\"C:\\k\\a b.exe\\" --x=\\"100%^&|\\"\r\n', "C:\\k\\kubelet.exe --x=1\r\n"]
@@ -62,7 +62,7 @@ def test_command_lines_travel_in_files(kind: str) -> None:
 
 def test_a_trailing_backslash_does_not_take_the_quote() -> None:
     made = plan(wish(Configuration("a", "C:\\k\\a.exe --dir C:\\k\\")), host(), SALT)
-    assert [f.content for f in install_script.iter_files(made) if f.name == "image-0.txt"] == [
+    assert [f.content for f in install_script.iter_script_files(made) if f.name == "image-0.txt"] == [
         b"C:\\k\\a.exe --dir C:\\k\\\\\r\n"
     ]
 

@@ -10,7 +10,7 @@ from tests.hosts.rendered import ALICE, ALL, changing, rendered
 from transom.hosts.errors import NotExpressible
 from transom.hosts.owner import Owner
 from transom.hosts.scripts import host_scripts
-from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import RESTARTS, Queries
 from transom.windows.payload.payload import Payload, PayloadService
@@ -92,7 +92,7 @@ def test_notes_decide_what_the_job_does() -> None:
         stop=("maybe", "sure"),
         start=("sure", "maybe", "owed"),
     )
-    made = changing(plan, before, Patience(stop=7, start=9, services={"sure": 11}))
+    made = changing(plan, before, ServiceTimeouts(stop=7, start=9, services={"sure": 11}))
     lines = made.content.decode("ascii").split("\r\n")
     assert 'call :stop 0 "maybe" check 7 7 660' in lines
     assert 'call :stop 1 "sure" running 11 11 660' in lines
@@ -107,7 +107,7 @@ def test_notes_decide_what_the_job_does() -> None:
 
 def test_the_seconds_of_an_option_and_of_a_payload() -> None:
     payload = Payload(services=(PayloadService("Kubelet", timeout_seconds=900), PayloadService("containerd")))
-    patience = Patience.from_seconds(120.4).with_payload(payload)
+    patience = ServiceTimeouts.from_seconds(120.4).with_payload(payload)
     assert [patience.get_stop_seconds(name) for name in ("kubelet", "CONTAINERD")] == [900, 121]
     assert [patience.get_start_seconds(name) for name in ("KUBELET", "other")] == [900, 121]
     # what a new payload needs to run is waited for before the former one comes back

@@ -19,7 +19,7 @@ from transom.hosts.errors import (
     Unreachable,
 )
 from transom.hosts.ssh.algorithms import CIPHERS
-from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys, format_line
+from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys, format_key_line
 from transom.hosts.ssh.ssh_client import Access, Timeouts, connect
 from transom.proxy.secret import Secret
 
@@ -60,7 +60,7 @@ async def test_a_key_is_trusted_on_first_use_and_kept(tmp_path: Path) -> None:
     async with server(ED25519) as port:
         await attempt(port, known)
         await attempt(port, known)
-        assert known.read_text() == f"[127.0.0.1]:{port} {format_line(ED25519.convert_to_public())}\n"
+        assert known.read_text() == f"[127.0.0.1]:{port} {format_key_line(ED25519.convert_to_public())}\n"
 
 
 async def test_a_key_is_not_kept_when_the_login_fails(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ async def test_a_key_is_not_kept_when_the_login_fails(tmp_path: Path) -> None:
 async def test_a_changed_key_is_refused_with_both_fingerprints_and_what_to_do(tmp_path: Path) -> None:
     known = tmp_path / "known"
     async with server(ED25519) as port:
-        known.write_text(f"[127.0.0.1]:{port} {format_line(ED25519_2.convert_to_public())}\n")
+        known.write_text(f"[127.0.0.1]:{port} {format_key_line(ED25519_2.convert_to_public())}\n")
         with pytest.raises(HostKeyChanged) as refused:
             await attempt(port, known)
     told = str(refused.value)
@@ -85,16 +85,16 @@ async def test_a_changed_key_is_refused_with_both_fingerprints_and_what_to_do(tm
 async def test_a_second_key_of_the_host_is_no_change(tmp_path: Path) -> None:
     known = tmp_path / "known"
     async with server(ED25519, ECDSA) as port:
-        known.write_text(f"[127.0.0.1]:{port} {format_line(ECDSA.convert_to_public())}\n")
+        known.write_text(f"[127.0.0.1]:{port} {format_key_line(ECDSA.convert_to_public())}\n")
         await attempt(port, known)
 
 
 async def test_a_pinned_key_counts_and_nothing_else(tmp_path: Path) -> None:
     known = tmp_path / "known"
     async with server(ED25519) as port:
-        await attempt(port, known, host_key=format_line(ED25519.convert_to_public()) + " a comment")
+        await attempt(port, known, host_key=format_key_line(ED25519.convert_to_public()) + " a comment")
         with pytest.raises(HostKeyChanged, match=r"correct spec\.hostKey"):
-            await attempt(port, known, host_key=format_line(ED25519_2.convert_to_public()))
+            await attempt(port, known, host_key=format_key_line(ED25519_2.convert_to_public()))
         with pytest.raises(HostKeyUnusable):
             await attempt(port, known, host_key="ssh-ed25519 nonsense")
     assert not known.exists()

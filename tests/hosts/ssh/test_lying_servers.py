@@ -27,7 +27,7 @@ from transom.hosts.errors import (
 )
 from transom.hosts.passes.base_pass import PassResult, PassSettings
 from transom.hosts.passes.converge import Convergence
-from transom.hosts.ssh.known_hosts import NoHostKeys, format_line
+from transom.hosts.ssh.known_hosts import NoHostKeys, format_key_line
 from transom.hosts.ssh.ssh_client import Access, Timeouts
 from transom.hosts.ssh.transport import Transport, open_ssh
 from transom.proxy.secret import Secret
@@ -104,7 +104,7 @@ async def test_each_is_the_trouble_of_its_connection(ports: Mapping[str, int], n
 
 @pytest.mark.parametrize("name", [name for name in SERVERS if "host key" in name])
 async def test_a_pinned_key_is_compared_before_anything_is_made_of_another(ports: Mapping[str, int], name: str) -> None:
-    pin = format_line(asyncssh.generate_private_key("ssh-ed25519").convert_to_public())
+    pin = format_key_line(asyncssh.generate_private_key("ssh-ed25519").convert_to_public())
     with measure_cost() as cost:
         (error, *_) = await use(ports[name], host_key=pin)
     check(cost)

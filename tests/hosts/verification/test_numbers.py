@@ -11,7 +11,7 @@ from transom.cli.hosts import HostOptions
 from transom.controllers.nodes.light_checks import LightChecks
 from transom.controllers.runtime.options import HostTimings, Options
 from transom.hosts.errors import PassTimedOut, Unreadable
-from transom.hosts.passes.base_pass import hold
+from transom.hosts.passes.base_pass import hold_host
 from transom.hosts.passes.configure import ConfigureResult
 from transom.hosts.ssh.ssh_client import Access, Timeouts
 from transom.hosts.steps.facts_parser import LIMIT, GatheredFacts
@@ -40,7 +40,7 @@ def test_answers_that_are_larger_are_not_parsed() -> None:
 async def test_a_pass_ends_in_time() -> None:
     made = msgspec.structs.replace(settings(ALICE), timeouts=Timeouts(whole=0.01))
     with pytest.raises(PassTimedOut, match=r"the pass took longer than 0\.01 s"):
-        async with hold(Access("192.0.2.1"), made):
+        async with hold_host(Access("192.0.2.1"), made):
             await asyncio.sleep(600)
 
 

@@ -16,7 +16,7 @@ from tests.support.waiting import until
 from tests.support.workers.hosts import everything
 
 from transom.hosts.passes.verification import LIFE
-from transom.hosts.steps.trials import build_trials
+from transom.hosts.steps.trials import build_change_checks
 from transom.windows.host.queries import LEDGER
 from winsim import Simulator
 from winsim.checkpoint import Checkpoint
@@ -55,7 +55,7 @@ def _only(*checks: str) -> tuple[str, ...]:
     return ("--change", *(word for check in checks for word in ("--check", check)))
 
 
-_OPTIONS = {"read": (), "change": _only(*(trial.id for trial in build_trials("", b""))), "life": _only(LIFE)}
+_OPTIONS = {"read": (), "change": _only(*(trial.id for trial in build_change_checks("", b""))), "life": _only(LIFE)}
 
 
 @pytest.mark.parametrize("options", _OPTIONS.values(), ids=_OPTIONS)

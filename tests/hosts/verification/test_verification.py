@@ -20,17 +20,17 @@ from tests.hosts.verification.breakers import Breaker
 from tests.support.process import run
 from tests.support.workers.hosts import everything, everything_of
 
-from transom.cli.checks import Suite, end_checks, render_junit, report_check
+from transom.cli.checks import Suite, print_results_and_exit, render_junit, report_check
 from transom.cli.commands.verify import create_rehearsal, find_instance
 from transom.cli.output import Format
-from transom.cli.verified import BEGIN, CLAIMS, END, Answered, NotWindows, add_to_record, parse_record, update_page
+from transom.cli.verified import BEGIN, CLAIMS, END, MachineResults, NotWindows, add_to_record, parse_record, update_results_page
 from transom.common.check_results import CheckResult
 from transom.hosts.passes import verification
 from transom.hosts.passes.rehearsal import STEPS, run_rehearsal
-from transom.hosts.passes.verification import LIFE, SystemIdentity, VerificationResult, verify
+from transom.hosts.passes.verification import LIFE, SystemIdentity, VerificationResult, verify_host
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.steps.checks import CHECKS
-from transom.hosts.steps.trials import CLEAR, build_trials
+from transom.hosts.steps.trials import CLEAR, build_change_checks
 from winsim import Host, Simulator
 from winsim.editions import SERVER_2019, SERVER_2022, SERVER_2025, Edition
 
@@ -46,7 +46,7 @@ EDITIONS: dict[str, tuple[Edition, str]] = {
 }
 OF_WINDOWS: dict[str, tuple[str, ...]] = {"EventLog": (), "RpcSs": (), "Schedule": ("RpcSs",)}
 """Services that every Windows has."""
-TRIALS = (*build_trials("", b""), CLEAR)
+TRIALS = (*build_change_checks("", b""), CLEAR)
 NOT_THERE = dict.fromkeys(("task-scheduler", "ledger-closed"), "not applicable")
 """What a simulated host does not have before a change: the service Schedule, a ledger."""
 
@@ -70,7 +70,7 @@ async def test_each_windows_answers_as_it_is_written_down(simulator: Simulator, 
     edition, username = EDITIONS[bench]
     made = await simulator.add_host(services=SERVICES | OF_WINDOWS, edition=edition, username=username)
     host, before = SimulatedHost(simulator, made), left(made)
-    found = await verify(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal())
+    found = await verify_host(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal())
     assert {check.id: check.verdict for check in found.checks} == SEEN[f"simulated {bench}"].checks
     assert [check.id for check in found.checks] == _ids(CLAIMS)
     assert found.build == f"10.0.{edition.build}"
@@ -79,7 +79,7 @@ async def test_each_windows_answers_as_it_is_written_down(simulator: Simulator, 
 
 async def test_without_a_change_it_reads(host: SimulatedHost) -> None:
     before = left(host.simulated)
-    found = await verify(host.access, NoHostKeys(), settings())
+    found = await verify_host(host.access, NoHostKeys(), settings())
     assert _ids(found.checks) == _ids(CHECKS)
     assert differing(found.checks) == NOT_THERE
     assert left(host.simulated) == before
@@ -91,7 +91,7 @@ async def test_a_host_in_use_keeps_what_it_has(simulator: Simulator, host: Simul
     before = left(host.simulated)
     starts = host.simulated.starts(SERVICE)
     told: list[CheckResult] = []
-    found = await verify(host.access, NoHostKeys(), settings(), told.append, rehearsal=create_rehearsal())
+    found = await verify_host(host.access, NoHostKeys(), settings(), told.append, rehearsal=create_rehearsal())
     assert told == list(found.checks)
     unused = [trial.id for trial in (*(check for check in TRIALS if check.where == "unused"), *STEPS)]
     assert differing(found.checks) == dict.fromkeys(["task-scheduler", *unused], "not applicable")
@@ -104,9 +104,9 @@ async def test_what_a_killed_one_left_goes(host: SimulatedHost, monkeypatch: pyt
     with monkeypatch.context() as patch:
         # as if it had ended there: nothing is cleared
         patch.setattr(verification, "CLEAR", CHECKS[0])
-        await verify(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=_ids(TRIALS))
+        await verify_host(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=_ids(TRIALS))
     assert left(host.simulated) != before
-    await verify(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=("rename-taken",))
+    await verify_host(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=("rename-taken",))
     assert left(host.simulated) == before
 
 
@@ -127,14 +127,14 @@ def expected(check: str, broken: Mapping[str, Breaker], otherwise: str) -> dict[
 @pytest.mark.parametrize("check", breakers.CHECKS)
 async def test_what_is_broken_is_found(host: SimulatedHost, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     breakers.CHECKS[check].breaks(host.simulated, monkeypatch)
-    found = await verify(host.access, NoHostKeys(), settings())
+    found = await verify_host(host.access, NoHostKeys(), settings())
     assert differing(found.checks) == NOT_THERE | expected(check, breakers.CHECKS, "fail")
 
 
 @pytest.mark.parametrize("check", breakers.TRIALS)
 async def test_what_is_broken_is_tried_out(host: SimulatedHost, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     breakers.TRIALS[check].breaks(host.simulated, monkeypatch)
-    found = await verify(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=_ids(TRIALS))
+    found = await verify_host(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=_ids(TRIALS))
     assert differing(found.checks) == expected(check, breakers.TRIALS, "fail")
 
 
@@ -151,7 +151,7 @@ async def test_what_is_broken_is_seen_in_a_workers_life(
 @pytest.mark.parametrize("at", range(4, 40, 4))
 async def test_called_off_anywhere_it_leaves_nothing(host: SimulatedHost, at: int) -> None:
     before = left(host.simulated)
-    running = asyncio.ensure_future(verify(host.access, NoHostKeys(), settings()))
+    running = asyncio.ensure_future(verify_host(host.access, NoHostKeys(), settings()))
     while not running.done() and len(host.simulated.traffic.requests) < at:
         await asyncio.sleep(0)
     running.cancel()
@@ -163,7 +163,7 @@ async def test_called_off_anywhere_it_leaves_nothing(host: SimulatedHost, at: in
 @pytest.mark.parametrize("trial", [check.id for check in TRIALS])
 async def test_called_off_in_a_trial_it_leaves_nothing(host: SimulatedHost, trial: str) -> None:
     before = left(host.simulated)
-    work = verify(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=_ids(TRIALS))
+    work = verify_host(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=_ids(TRIALS))
     running = asyncio.ensure_future(work)
     await _reached(host.simulated, "clear.cmd" if trial == "cleared" else f"{trial}.cmd", running)
     running.cancel()
@@ -209,7 +209,7 @@ async def test_wine_answers_as_it_is_written_down(request: pytest.FixtureRequest
     # nobody can be made there, which would be waited for; what a worker lives through there is tests/stories/nodes
     tried = [claim for claim in CLAIMS if claim.id != "user" and claim not in STEPS]
     before = everything(machine)
-    found = await verify(wine.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=_ids(tried))
+    found = await verify_host(wine.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=_ids(tried))
     assert {check.id: check.verdict for check in found.checks} == {
         name: "pass" if check == "stub" else check for name, check in SEEN["Wine"].checks.items() if name in _ids(tried)
     }
@@ -220,7 +220,7 @@ async def test_wine_answers_as_it_is_written_down(request: pytest.FixtureRequest
 
 def test_the_page_says_what_is_checked_and_where_it_was_seen() -> None:
     page = Path("docs/verified.md").read_text("utf-8")
-    assert update_page(page, SEEN) == page, "scripts/reference was not run"
+    assert update_results_page(page, SEEN) == page, "scripts/reference was not run"
     assert all(list(item.checks) == _ids(CLAIMS) for item in SEEN.values() if not item.date)
 
 
@@ -231,8 +231,8 @@ def test_what_was_seen_is_recorded() -> None:
         VerificationResult((one,), "10.0.3.4"),
         "2026-11-22",
     )
-    assert parse_record(written)["Windows 10.0.3.4"] == Answered({"certutil": "fail"}, "2026-11-22")
-    page = update_page(f"a{BEGIN}{END}b", parse_record(written))
+    assert parse_record(written)["Windows 10.0.3.4"] == MachineResults({"certutil": "fail"}, "2026-11-22")
+    page = update_results_page(f"a{BEGIN}{END}b", parse_record(written))
     (row,) = [line for line in page.splitlines() if line.startswith("| `certutil`")]
     assert row.endswith("| not on Windows 10.0.1.2 (2026-11-21); not on Windows 10.0.3.4 (2026-11-22) |")
     assert (page[0], page[-1]) == ("a", "b")
@@ -258,12 +258,12 @@ def test_machines_that_differ_in_edition_language_or_ssh_server_have_entries_of_
 async def test_a_simulated_host_is_not_recorded_as_windows(simulator: Simulator) -> None:
     for edition, language in ((SERVER_2022, "0409"), (EDITIONS["German"][0], "0407"), (EDITIONS["Japanese"][0], "0411")):
         host = SimulatedHost(simulator, await simulator.add_host(services={}, edition=edition))
-        verified = await verify(host.access, NoHostKeys(), settings(), only=("build",))
+        verified = await verify_host(host.access, NoHostKeys(), settings(), only=("build",))
         assert verified.origin == SystemIdentity("ServerDatacenter", language, verified.origin.ssh_server, "simulated")
         assert verified.origin.ssh_server.startswith("OpenSSH_for_Windows")
         host.simulated.files.remove(host.simulated.files.find(r"C:\Windows\System32\winsim.exe"))
         host.simulated.files.write(r"C:\Windows\System32\winecfg.exe", b"MZ")
-        assert (await verify(host.access, NoHostKeys(), settings(), only=("build",))).origin.stand_in == "Wine"
+        assert (await verify_host(host.access, NoHostKeys(), settings(), only=("build",))).origin.stand_in == "Wine"
 
 
 async def test_the_command_says_what_it_saw(host: SimulatedHost, tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ async def test_the_settings_are_those_of_the_manifests(host: SimulatedHost, tmp_
     (tmp_path / "all.yaml").write_text(text)
     access, rehearsal = find_instance([str(tmp_path)], "win-1")
     assert rehearsal.egress.https_proxy is not None and "corp.example" in rehearsal.egress.https_proxy.reveal()
-    found = await verify(access, NoHostKeys(), settings(), rehearsal=rehearsal, only=(LIFE,))
+    found = await verify_host(access, NoHostKeys(), settings(), rehearsal=rehearsal, only=(LIFE,))
     assert differing(found.checks) == {} and left(host.simulated) == before
 
 
@@ -328,7 +328,7 @@ def test_the_last_line_counts_and_a_failure_says_what_comes_of_it(capsys: pytest
     for item in found:
         report_check(item)
     with pytest.raises(SystemExit, match="1"):
-        end_checks({}, found, Suite("host", "win-1"), None, Format.TEXT)
+        print_results_and_exit({}, found, Suite("host", "win-1"), None, Format.TEXT)
     _, _, so, last = capsys.readouterr().out.splitlines()
     assert (so.strip(), last) == ("so: no egress", "2 checks: 1 pass, 1 fail (b)")
 

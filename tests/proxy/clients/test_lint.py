@@ -192,7 +192,7 @@ def test_a_proposal_covers_no_less_and_nothing_else(item, labels):
         inside |= {url.replace("://a.", f"://{label}.a.") for url in meaning.wanted if "://a." in url and label != "not"}
     harmful = not is_safe_for_all((item,))
     for instead in {finding.instead for finding in lint([item], NO_PROXY_CLIENTS)} - {None}:
-        assert list(no_proxy_findings.examine(instead, Place("", ""), ())) == []
+        assert list(no_proxy_findings.examine_no_proxy(instead, Place("", ""), ())) == []
         assert is_safe_for_all(instead.split(",") if instead else ())
         outside |= {f"http://{bracketed(address)}/" for address in ELSEWHERE if not is_meant(address, instead)}
         for name in SAFE_CLIENTS:
@@ -212,7 +212,7 @@ def test_a_proposal_covers_no_less_and_nothing_else(item, labels):
 @example(" 10.0.0.0/8")
 def test_what_validate_refuses_is_an_error(item):
     value = f"a.example,{item},b.example"
-    for fault in no_proxy_findings.examine(value, Place("", ""), ()):
+    for fault in no_proxy_findings.examine_no_proxy(value, Place("", ""), ()):
         levels = {finding.level for finding in lint(value)}
         assert ("error" if fault.severity == "error" else "warning") in levels or "error" in levels
 

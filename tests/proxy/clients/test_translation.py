@@ -9,7 +9,7 @@ from tests.proxy.clients.strategies import ITEMS, urls
 
 from transom.proxy.clients.client_table import CLIENTS
 from transom.proxy.clients.decision import decide
-from transom.proxy.clients.translation import translate
+from transom.proxy.clients.translation import translate_list
 
 READERS = {"nonProxyHosts": "java-nonproxyhosts", "ProxyOverride": "wininet", "chromium": "chromium-bypass-rules"}
 
@@ -30,7 +30,7 @@ TRANSLATIONS = [
 
 @pytest.mark.parametrize(("value", "language", "text", "lost"), TRANSLATIONS)
 def test_translation(value, language, text, lost):
-    translation = translate(value, language)
+    translation = translate_list(value, language)
     assert (translation.text, [loss.item for loss in translation.lost]) == (text, lost)
     assert "/" not in translation.text or language == "chromium"
 
@@ -46,7 +46,7 @@ def test_what_is_not_lost_is_covered_there_too(item, url):
         url = f"{scheme}[{ip_address(host)}]{rest}"
     covered = decide(CLIENTS["go"], url, item)
     for language, reader in READERS.items():
-        translation = translate(item, language)
+        translation = translate_list(item, language)
         if covered.bypass and covered.item and not translation.lost:
             decision = decide(CLIENTS[reader], url, translation.text)
             assert decision.bypass is not False, (language, translation, decision)

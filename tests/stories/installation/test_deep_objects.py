@@ -19,7 +19,7 @@ from tests.windows.node_certificates import CLIENT_USAGES, pem
 from transom.controllers.operator import Operator
 from transom.kube.reading import TOO_DEEP
 from transom.manifests.roles import iter_roles
-from transom.sources.api_server import load
+from transom.sources.api_server import load_objects
 from transom.windows.nodes.node_certificates import CLIENT
 from winsim import Simulator
 
@@ -137,7 +137,7 @@ async def test_a_process_names_them_and_stays_within_its_memory(management: Mana
             assert management.org in line
     assert "Traceback" not in log
     # and commands that read a cluster once
-    objects = await load(management.client, management.namespace)
+    objects = await load_objects(management.client, management.namespace)
     assert {f"deep-{moment}-cluster" for moment in ("before", "later")} <= {
         cluster.metadata.name for cluster in objects.clusters
     }

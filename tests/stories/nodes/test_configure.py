@@ -31,9 +31,9 @@ from transom.hosts.owner import Owner
 from transom.hosts.passes import configure as configuring
 from transom.hosts.passes import removal
 from transom.hosts.passes.base_pass import PassResult, PassSettings
-from transom.hosts.passes.configure import ConfigureResult, Worker
+from transom.hosts.passes.configure import ConfigureResult, WorkerSpec
 from transom.hosts.passes.removal import RemovalResult
-from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.scripts.template import BASE
 from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys
 from transom.hosts.ssh.ssh_client import Timeouts
@@ -51,7 +51,7 @@ from transom.windows.nodes.fetch import FetchAttempt
 from transom.windows.nodes.windows_instance import WindowsInstance, WindowsInstanceSpec
 from transom.windows.parts.files import FilePlace
 from transom.windows.parts.powershell import PROFILE
-from transom.windows.payload.worker import Artifact, Facts, Waiting
+from transom.windows.payload.worker import Artifact, Facts, WaitingService
 from transom.windows.registry.edits import SetValue
 from transom.windows.registry.values import build_sz
 from winsim import Fault, Host, Simulator
@@ -62,7 +62,7 @@ EGRESS = Egress(Secret(URL), Secret(URL), ".svc")
 TOKEN = "abcdef.hunter2"
 NODE = {"metadata": {"annotations": {"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.1.0/24"}}}
 PROVIDED = {"bootstrap-kubeconfig": Secret(f"token: {TOKEN}")}
-WAITING = Waiting("kube-proxy", "SUBNET", "the Node does not exist yet")
+WAITING = WaitingService("kube-proxy", "SUBNET", "the Node does not exist yet")
 KUBELET, TOOL = r"C:\k\kubelet.exe", r"C:\k\tool.exe"
 
 
@@ -96,17 +96,17 @@ class Operator:
         self.payload: PayloadDirectory = host.payload(path / "payload")
         self.facts = Facts(provided=PROVIDED)
         self.egress, self.fetch_anyway = EGRESS, False
-        patience = Patience(stop=60, start=20, steady=2)
+        patience = ServiceTimeouts(stop=60, start=20, steady=2)
         self.settings = PassSettings(Owner("transom", "test", 1), timeouts=Timeouts(progress=progress), patience=patience)
         self.reports: list[DeliveryProgress] = []
 
     async def configure(self, **options: bool) -> ConfigureResult:
         keys = KnownHostsFile(self.path / "known_hosts")
-        worker = Worker(self.payload, self.facts, self.egress, fetch_anyway=self.fetch_anyway)
-        return await configuring.configure(self.host.access, keys, self.settings, worker, report=self.reports.append, **options)
+        worker = WorkerSpec(self.payload, self.facts, self.egress, fetch_anyway=self.fetch_anyway)
+        return await configuring.configure_worker(self.host.access, keys, self.settings, worker, report=self.reports.append, **options)
 
     async def remove(self) -> RemovalResult:
-        return await removal.remove(self.host.access, KnownHostsFile(self.path / "known_hosts"), self.settings)
+        return await removal.restore_host_state(self.host.access, KnownHostsFile(self.path / "known_hosts"), self.settings)
 
     async def reached(self) -> ConfigureResult:
         """A pass that has to succeed, and one after it that finds nothing to do."""
@@ -879,8 +879,8 @@ class TestFaults:
         simulated.host.edit([domain])
         keys = KnownHostsFile(tmp_path / "known_hosts")
         results = [
-            await configuring.configure(
-                simulated.access, keys, operator.settings, Worker(operator.payload, know, EGRESS, name_script=script)
+            await configuring.configure_worker(
+                simulated.access, keys, operator.settings, WorkerSpec(operator.payload, know, EGRESS, name_script=script)
             )
             for script in ("node-name-aws.ps1", None)
         ]
@@ -903,8 +903,8 @@ class TestFaults:
             raise HostError(f"[{state.metadata_name}] {state.metadata_complaint}")
 
         simulated.host.powershell = refuse
-        worker = Worker(operator.payload, know, EGRESS, name_script="node-name-gcp.ps1")
-        result = await configuring.configure(
+        worker = WorkerSpec(operator.payload, know, EGRESS, name_script="node-name-gcp.ps1")
+        result = await configuring.configure_worker(
             simulated.access, KnownHostsFile(tmp_path / "known_hosts"), operator.settings, worker
         )
         assert str(result.error) == "[] Unable to connect to the remote server"

@@ -31,8 +31,8 @@ from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.proxy.secret import Secret
 from transom.proxy.trust import parse_bundle
-from transom.verification.cluster_verification import Waits, create_namespace_name, verify
-from transom.verification.objects import AGNHOST_IMAGE, Wanted
+from transom.verification.cluster_verification import VerificationTimeouts, create_namespace_name, verify_cluster
+from transom.verification.objects import AGNHOST_IMAGE, VerificationRequest
 
 pytestmark = pytest.mark.lab
 NAMES = ("WORKER-A", "WORKER-B", "WORKER-C")
@@ -470,8 +470,8 @@ async def verified_as_written_down(installed: Installation) -> None:
     """`transom verify cluster` on real kubelets, with a runtime that starts nothing: so no probe of theirs is ever answered."""
     connection = connect(str(installed.control_plane.kubeconfig))
     try:
-        found = await verify(
-            Client(connection), Wanted(create_namespace_name(), AGNHOST_IMAGE, AGNHOST_IMAGE), pace=Waits(starting=25)
+        found = await verify_cluster(
+            Client(connection), VerificationRequest(create_namespace_name(), AGNHOST_IMAGE, AGNHOST_IMAGE), timeouts=VerificationTimeouts(starting=25)
         )
     finally:
         await connection.close()

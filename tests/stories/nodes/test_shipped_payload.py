@@ -13,9 +13,9 @@ from tests.support.workers.shipped import FACTS, KUBEADM, PROVIDED, complete, sh
 
 from transom.hosts.owner import Owner
 from transom.hosts.passes.base_pass import PassSettings
-from transom.hosts.passes.configure import ConfigureResult, Worker, configure
-from transom.hosts.passes.removal import remove
-from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.passes.configure import ConfigureResult, WorkerSpec, configure_worker
+from transom.hosts.passes.removal import restore_host_state
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
@@ -44,9 +44,9 @@ async def test_the_order_of_the_hybrid_overlay(tmp_path: Path) -> None:
         host.host.powershell = source_vip
 
         async def configured(facts: Facts) -> ConfigureResult:
-            worker = Worker(payload, facts, Egress(PROXY, PROXY, ".svc"))
-            settings = PassSettings(Owner("transom", "test"), patience=Patience(stop=60, start=20, steady=2))
-            found = await configure(host.access, NoHostKeys(), settings, worker)
+            worker = WorkerSpec(payload, facts, Egress(PROXY, PROXY, ".svc"))
+            settings = PassSettings(Owner("transom", "test"), patience=ServiceTimeouts(stop=60, start=20, steady=2))
+            found = await configure_worker(host.access, NoHostKeys(), settings, worker)
             assert found.error is None, found.error
             return found
 
@@ -84,10 +84,10 @@ async def test_a_worker_of_kubeadm(tmp_path: Path, cni: str) -> None:
         before = host.everything()
         there: list[bool] = []
         host.host.powershell = lambda call: call.write_output(f"{VIP}\r\n") or 0 if there else 0
-        settings = PassSettings(Owner("transom", "test"), patience=Patience(stop=60, start=20, steady=2))
+        settings = PassSettings(Owner("transom", "test"), patience=ServiceTimeouts(stop=60, start=20, steady=2))
 
         async def configured(facts: Facts) -> ConfigureResult:
-            found = await configure(host.access, NoHostKeys(), settings, Worker(payload, facts))
+            found = await configure_worker(host.access, NoHostKeys(), settings, WorkerSpec(payload, facts))
             assert found.error is None, found.error
             return found
 
@@ -108,7 +108,7 @@ async def test_a_worker_of_kubeadm(tmp_path: Path, cni: str) -> None:
         # what a node and its network leave behind
         for path in (r"C:\var\lib\cni\networks\x\10.1.2.3", r"C:\etc\cni\net.d\10-x.conflist", r"C:\opt\cni\bin\x.exe"):
             host.put(path, b"x")
-        assert (await remove(host.access, NoHostKeys(), settings)).error is None
+        assert (await restore_host_state(host.access, NoHostKeys(), settings)).error is None
         assert host.host.unknown == []
         after = host.everything()
         assert (sorted(after[0] ^ before[0]), sorted(after[1] ^ before[1])) == ([], [])

@@ -12,7 +12,7 @@ from transom.hosts.errors import PutBack, RestartsFailed
 from transom.hosts.owner import Owner
 from transom.hosts.passes import configure as configuring
 from transom.hosts.passes.base_pass import PassSettings
-from transom.hosts.passes.configure import ConfigureResult, Worker
+from transom.hosts.passes.configure import ConfigureResult, WorkerSpec
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.ssh_client import Timeouts
 from transom.proxy.secret import Secret
@@ -34,8 +34,8 @@ class Upgrade:
 
     async def configure(self) -> ConfigureResult:
         payload = self.host.payload(self.path / self.version, self.version)
-        worker = Worker(payload, Facts(provided=PROVIDED), EGRESS)
-        return await configuring.configure(self.host.access, NoHostKeys(), SETTINGS, worker)
+        worker = WorkerSpec(payload, Facts(provided=PROVIDED), EGRESS)
+        return await configuring.configure_worker(self.host.access, NoHostKeys(), SETTINGS, worker)
 
     def starts(self) -> list[int]:
         return [len(self.host.environments(name)) for name in ("containerd", "kubelet")]

@@ -22,7 +22,7 @@ from tests.support.waiting import until
 from tests.support.workers.payloads import TEXT, write
 
 from transom.controllers.runtime.options import HostTimings
-from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.ssh.ssh_client import Timeouts, compute_public_hash, format_public_key
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.secret import Secret
@@ -40,7 +40,7 @@ IMPATIENT = HostTimings(
     drain_step=0.1,
     # a host that refuses says so at once; on a machine that stands still one that does not may take long
     timeouts=Timeouts(connect=120, progress=120),
-    patience=Patience(stop=10, start=10),
+    patience=ServiceTimeouts(stop=10, start=10),
 )
 BAD = "bad"
 ACTIONS = (

@@ -91,7 +91,7 @@ def test_there_is_no_secret_in_it_and_no_environment() -> None:
     assert "hunter2" not in text
     assert "alice" not in text
     assert "HTTP_PROXY" not in text
-    settings = winhttp_value.build_settings(PROXIED)
+    settings = winhttp_value.build_winhttp_value(PROXIED)
     assert settings is not None
     assert b"http=proxy.corp.example:3128;https=proxy.corp.example:3128" in settings
     assert b"alice" not in settings
@@ -299,7 +299,7 @@ def test_on_aws_ec2launch_is_downloaded_too(platform: str, problems: int) -> Non
 )
 def test_windows_update_gets_the_proxy_that_it_can_use(http_proxy: str, https_proxy: str, wanted: bytes | None) -> None:
     egress = Egress(http_proxy=Secret(http_proxy), https_proxy=Secret(https_proxy) if https_proxy else None)
-    found = winhttp_value.build_first_boot_settings(egress)
+    found = winhttp_value.build_first_boot_value(egress)
     assert (found[16 : 16 + len(wanted)] if found and wanted else found) == wanted
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transom.windows.nodes.authorized_keys import has_key, insert_key_after, without
+from transom.windows.nodes.authorized_keys import has_key, insert_key_after, without_keys
 
 OLD, NEW, OTHER = "ssh-ed25519 AAAAold=", "ecdsa-sha2-nistp256 AAAAnew", "ssh-rsa AAAAother"
 
@@ -29,13 +29,13 @@ def test_the_new_key_takes_the_place_of_the_old_one(before: str, between: str | 
     assert between is None or held == between.encode()
     assert has_key(held, OLD)
     assert has_key(held, NEW)
-    assert without(held, [OLD]) == after.encode()
+    assert without_keys(held, [OLD]) == after.encode()
 
 
 @pytest.mark.parametrize("content", ["", "\r\n", f"#{OLD}", f"{OTHER} {OLD}", "ssh-ed25519", f"{OLD}x", 'command="open ' + OLD])
 def test_where_the_old_key_is_not_nothing_is_written(content: str) -> None:
     assert insert_key_after(content.encode(), [OLD], NEW) is None
-    assert without(content.encode(), [OLD]) == content.encode()
+    assert without_keys(content.encode(), [OLD]) == content.encode()
 
 
 lines = st.one_of(
@@ -52,7 +52,7 @@ def test_other_lines_stay_and_the_host_is_never_without_a_key(given_: list[tuple
     assert has_key(held, NEW)
     assert has_key(held, OLD) == has_key(content, OLD)
     assert insert_key_after(held, [OLD], NEW) == held
-    done = without(held, [OLD])
+    done = without_keys(held, [OLD])
     assert has_key(done, NEW)
     assert not has_key(done, OLD)
-    assert without(done, [NEW]) == without(content, [OLD, NEW])
+    assert without_keys(done, [NEW]) == without_keys(content, [OLD, NEW])

@@ -19,7 +19,7 @@ from transom.windows.nodes.node_certificates import (
     CLIENT,
     SERVING,
     CertificateRequest,
-    Judgement,
+    ApprovalDecision,
     KnownNode,
     Member,
     ReservedIdentities,
@@ -130,7 +130,7 @@ def test_nobody_else_does_and_it_is_said(request_: CertificateRequest, said: str
     ],
 )
 def test_what_is_somebody_elses_is_left_alone(request_: CertificateRequest) -> None:
-    assert decide_approval(request_, (ONE, TWO, MACHINE, SHARING), {}) == Judgement("Ignore")
+    assert decide_approval(request_, (ONE, TWO, MACHINE, SHARING), {}) == ApprovalDecision("Ignore")
 
 
 def test_a_node_that_is_there() -> None:
@@ -148,7 +148,7 @@ def test_a_node_that_is_there() -> None:
 def test_a_token_that_every_node_has() -> None:
     """It proves nothing of who asks: with it nobody takes the place of a Node that is there."""
     asked = client(pem("system:node:win-4"), BOOTSTRAPPER, groups=())
-    assert decide_approval(asked, (ONE, SHARING), {}) == Judgement("Approve", SHARING)
+    assert decide_approval(asked, (ONE, SHARING), {}) == ApprovalDecision("Approve", SHARING)
     there = msgspec.structs.replace(SHARING, node_uid="u-4")
     assert "delete the Node" in decide_approval(asked, (there,), {"win-4": KnownNode(ready=False, uid="u-4")}).reason
 
@@ -156,7 +156,7 @@ def test_a_token_that_every_node_has() -> None:
 def test_an_instance_that_cannot_be_the_node_that_it_says() -> None:
     for name in ("linux-1", "a b", "x/../../y", "system:node:x", "kubernetes.default.svc"):
         found = decide_approval(client(pem(f"system:node:{name}"), "system:bootstrap:eeeeee"), (ONE, NOTHING), {})
-        assert found == Judgement("Leave", NOTHING, NOTHING.refusal)
+        assert found == ApprovalDecision("Leave", NOTHING, NOTHING.refusal)
 
 
 @pytest.mark.parametrize(

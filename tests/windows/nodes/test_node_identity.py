@@ -6,11 +6,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from transom.windows.nodes.node_identity import (
-    Candidate,
+    IdentityCandidate,
     ClusterView,
-    Holder,
+    NameHolder,
     Identity,
-    Record,
+    NodeRecord,
     SeenNode,
     rank_claim,
     resolve_identity,
@@ -22,9 +22,9 @@ ANEW = msgspec.structs.replace(OWN, uid="u-2")
 LINUX = SeenNode("linux-1", "u-9", "linux", frozenset({"10.0.0.1"}))
 OTHERS = SeenNode("win-2", "u-8", "windows", frozenset({"10.0.0.8"}))
 NOTREADY = SeenNode("win-3", "u-7", "windows", frozenset({"10.0.0.9"}))
-JOINED = Record("win-1", "u-1", "Certificate")
-NODE = Candidate(joins=True, addresses=AT)
-EGRESS = Candidate(addresses=AT)
+JOINED = NodeRecord("win-1", "u-1", "Certificate")
+NODE = IdentityCandidate(joins=True, addresses=AT)
+EGRESS = IdentityCandidate(addresses=AT)
 
 
 def view(*nodes: SeenNode, **known: object) -> ClusterView:
@@ -33,11 +33,11 @@ def view(*nodes: SeenNode, **known: object) -> ClusterView:
     return ClusterView({node.name: node for node in nodes}, near, **known)  # type: ignore[arg-type]
 
 
-def one(base: Candidate, **fields: object) -> Candidate:
+def one(base: IdentityCandidate, **fields: object) -> IdentityCandidate:
     return msgspec.structs.replace(base, **fields)
 
 
-EVIL = {"win-1": (Holder("t/evil", 1, older=True),)}
+EVIL = {"win-1": (NameHolder("t/evil", 1, older=True),)}
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,11 @@ EVIL = {"win-1": (Holder("t/evil", 1, older=True),)}
     [
         # a host that nobody knows has the name that it gives itself, where it is nobody's
         (one(NODE, said="win-1"), view(), ("win-1", "", "Name")),
-        (one(NODE, record=Record("win-1", "", "Name"), said="win-1"), view(), ("win-1", "", "Name")),
-        (one(NODE, record=Record("win-1")), view(OWN), ("win-1", "u-1", "Address")),
+        (one(NODE, record=NodeRecord("win-1", "", "Name"), said="win-1"), view(), ("win-1", "", "Name")),
+        (one(NODE, record=NodeRecord("win-1")), view(OWN), ("win-1", "u-1", "Address")),
         # the certificate that was approved for it; then its Node, whatever that says of itself
-        (one(NODE, record=Record("win-1", "", "Certificate")), view(), ("win-1", "", "Certificate")),
-        (one(NODE, record=Record("win-1", "", "Certificate"), said="win-1"), view(OWN), ("win-1", "u-1", "Certificate")),
+        (one(NODE, record=NodeRecord("win-1", "", "Certificate")), view(), ("win-1", "", "Certificate")),
+        (one(NODE, record=NodeRecord("win-1", "", "Certificate"), said="win-1"), view(OWN), ("win-1", "u-1", "Certificate")),
         (
             one(NODE, record=JOINED, said="win-1"),
             view(SeenNode("win-1", "u-1", "linux", frozenset({"10.0.0.1"}), "t/win-2")),
@@ -67,13 +67,13 @@ EVIL = {"win-1": (Holder("t/evil", 1, older=True),)}
         (EGRESS, view(OWN, OTHERS, LINUX), ("win-1", "u-1", "Address")),
         (EGRESS, view(SeenNode("l", "u-6", "linux", AT)), ("", "", "")),
         (EGRESS, view(OWN, SeenNode("l", "u-6", "linux", AT)), ("win-1", "u-1", "Address")),
-        (one(EGRESS, record=Record("win-1", "u-1", "Address"), said="linux-1"), view(OWN), ("win-1", "u-1", "Address")),
-        (one(EGRESS, record=Record("win-1", "u-1", "Address")), view(ANEW), ("win-1", "u-2", "Address")),
+        (one(EGRESS, record=NodeRecord("win-1", "u-1", "Address"), said="linux-1"), view(OWN), ("win-1", "u-1", "Address")),
+        (one(EGRESS, record=NodeRecord("win-1", "u-1", "Address")), view(ANEW), ("win-1", "u-2", "Address")),
         # another operator's that was given to Transom
         (one(NODE, said="x"), view(msgspec.structs.replace(OWN, adopted=True)), ("win-1", "u-1", "Address")),
     ],
 )
-def test_what_is_an_instances(candidate: Candidate, around: ClusterView, wanted: tuple[str, str, str]) -> None:
+def test_what_is_an_instances(candidate: IdentityCandidate, around: ClusterView, wanted: tuple[str, str, str]) -> None:
     found = resolve_identity(candidate, around)
     assert (found.name, found.uid, found.proof, found.refusal) == (*wanted, ""), found.message
 
@@ -85,7 +85,7 @@ def test_what_is_an_instances(candidate: Candidate, around: ClusterView, wanted:
         (one(NODE, said="linux-1"), view(LINUX), "NodeNameTaken", "linux"),
         (one(NODE, said="win-2"), view(OTHERS), "NodeNameTaken", "address of this host (10.0.0.7)"),
         (one(NODE, said="win-3"), view(NOTREADY, owners={"u-7": "t/win-3"}), "NodeNameTaken", "WindowsInstance t/win-3"),
-        (one(NODE, said="win-4"), view(holders={"win-4": (Holder("t/win-4", 2),)}), "NodeNameTaken", "t/win-4"),
+        (one(NODE, said="win-4"), view(holders={"win-4": (NameHolder("t/win-4", 2),)}), "NodeNameTaken", "t/win-4"),
         (one(NODE, said="win-1"), view(holders=EVIL), "NodeNameTaken", "t/evil"),
         (one(NODE, said="linux-2"), view(foreign={"linux-2": "a Node ran another system"}), "NodeNameTaken", "another system"),
         (one(NODE, said="win-9"), view(SeenNode("win-9", "u-3")), "NodeNameTaken", "has not said that it runs Windows"),
@@ -101,17 +101,17 @@ def test_what_is_an_instances(candidate: Candidate, around: ClusterView, wanted:
         (one(NODE, record=JOINED, said="win-7"), view(OWN), "NodeNameChanged", "transom forget HOST --node"),
         (one(NODE, record=JOINED, named="win-7"), view(OWN), "NodeNameChanged", "spec.nodeName is win-7"),
         (one(NODE, record=JOINED, machine="win-7"), view(OWN), "NodeNameChanged", "its Machine names win-7"),
-        (one(NODE, record=Record("win-1", "", "Name"), said="win-7"), view(), "NodeNameChanged", "transom forget HOST --node"),
-        (one(NODE, record=Record("win-1", "u-1", "Address"), said="linux-1"), view(OWN, LINUX), "NodeNameTaken", "linux-1"),
+        (one(NODE, record=NodeRecord("win-1", "", "Name"), said="win-7"), view(), "NodeNameChanged", "transom forget HOST --node"),
+        (one(NODE, record=NodeRecord("win-1", "u-1", "Address"), said="linux-1"), view(OWN, LINUX), "NodeNameTaken", "linux-1"),
         # its Node was deleted, and somebody else makes one of its name
         (one(NODE, record=JOINED), view(msgspec.structs.replace(ANEW, system="linux")), "NodeNameTaken", "linux"),
         (one(NODE, record=JOINED), view(msgspec.structs.replace(LINUX, name="win-1")), "NodeNameTaken", "linux"),
         (one(NODE, record=JOINED), view(msgspec.structs.replace(OTHERS, name="win-1")), "NodeNameTaken", "made again"),
         (one(NODE, record=JOINED), view(ANEW, owners={"u-2": "t/b"}), "NodeNameTaken", "t/b"),
-        (one(EGRESS, record=Record("win-1", "u-1", "Address")), view(ANEW, owners={"u-2": "t/b"}), "NodeNameTaken", "t/b"),
+        (one(EGRESS, record=NodeRecord("win-1", "u-1", "Address")), view(ANEW, owners={"u-2": "t/b"}), "NodeNameTaken", "t/b"),
         # people and Machines err, too
         (one(NODE, named="linux-1"), view(LINUX), "NodeNameTaken", "linux"),
-        (one(NODE, named="win-1"), view(holders={"win-1": (Holder("t/b", 2),)}), "NodeNameTaken", "t/b"),
+        (one(NODE, named="win-1"), view(holders={"win-1": (NameHolder("t/b", 2),)}), "NodeNameTaken", "t/b"),
         (one(NODE, named="win-1"), view(OWN, owners={"u-1": "t/b"}), "NodeNameTaken", "t/b"),
         (one(NODE, machine="win-1", machine_uid="u-1"), view(ANEW), "NodeNameTaken", "not the one that the Machine names"),
         # addresses
@@ -124,11 +124,11 @@ def test_what_is_an_instances(candidate: Candidate, around: ClusterView, wanted:
         ),
         (EGRESS, view(msgspec.structs.replace(OWN, claimed="t/b")), "NodeNameTaken", "annotation"),
         (EGRESS, view(OWN, owners={"u-1": "t/b"}), "NodeNameTaken", "t/b"),
-        (EGRESS, view(OWN, holders={"win-1": (Holder("t/b", 2),)}), "NodeNameTaken", "t/b"),
+        (EGRESS, view(OWN, holders={"win-1": (NameHolder("t/b", 2),)}), "NodeNameTaken", "t/b"),
         (one(EGRESS, other_cluster=True, named="win-1"), view(OWN), "OtherCluster", "another cluster"),
     ],
 )
-def test_what_is_not(candidate: Candidate, around: ClusterView, refusal: str, said: str) -> None:
+def test_what_is_not(candidate: IdentityCandidate, around: ClusterView, refusal: str, said: str) -> None:
     found = resolve_identity(candidate, around)
     assert found.refusal == refusal
     assert said in found.message
@@ -138,9 +138,9 @@ def test_what_is_not(candidate: Candidate, around: ClusterView, refusal: str, sa
 
 
 def test_how_well_a_name_is_held() -> None:
-    records = (Record(), Record("a", "", "Name"), Record("a", "", "Certificate"), Record("a", "u", "Address"))
+    records = (NodeRecord(), NodeRecord("a", "", "Name"), NodeRecord("a", "", "Certificate"), NodeRecord("a", "u", "Address"))
     assert [rank_claim(record, named=False) for record in records] == [0, 1, 3, 3]
-    assert rank_claim(Record(), named=True) == 2
+    assert rank_claim(NodeRecord(), named=True) == 2
 
 
 _NAMES = st.sampled_from(["win-1", "win-2", "win-3", "linux-1"])
@@ -168,9 +168,9 @@ def test_a_recorded_node_is_nobody_elses_and_stays(around: ClusterView, said: st
 
 
 @given(_VIEWS, _NAMES | st.text(), st.sampled_from([NODE, EGRESS]), st.sampled_from(["u-1", "u-2", "u-8", "u-9"]))
-def test_what_another_has_recorded_is_never_given(around: ClusterView, said: str, base: Candidate, uid: str) -> None:
+def test_what_another_has_recorded_is_never_given(around: ClusterView, said: str, base: IdentityCandidate, uid: str) -> None:
     taken = msgspec.structs.replace(around, owners={uid: "t/other"})
-    for candidate in (one(base, said=said), one(base, named="win-2"), one(base, record=Record("win-1", "u-5", "Certificate"))):
+    for candidate in (one(base, said=said), one(base, named="win-2"), one(base, record=NodeRecord("win-1", "u-5", "Certificate"))):
         assert resolve_identity(candidate, taken).uid != uid
 
 
@@ -187,5 +187,5 @@ def test_a_hosts_word_gives_no_node(around: ClusterView, said: str) -> None:
 
 @given(_VIEWS, _NAMES | st.text())
 def test_deciding_again_changes_nothing(around: ClusterView, said: str) -> None:
-    record = resolve_identity(one(NODE, said=said), around).build_record(Record())
+    record = resolve_identity(one(NODE, said=said), around).build_record(NodeRecord())
     assert resolve_identity(one(NODE, said=said, record=record), around).build_record(record) == record

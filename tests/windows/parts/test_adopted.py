@@ -11,7 +11,7 @@ from transom.windows.host.host_state import DesiredState, ObservedState, Service
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.parts import certificates
 from transom.windows.parts.adopted import AdoptedState
-from transom.windows.planning.planner import build_desired_settings, plan, predict
+from transom.windows.planning.planner import build_desired_settings, plan, predict_state
 from transom.windows.registry.edits import CreateKey, SetValue
 from transom.windows.registry.registry import Registry
 from transom.windows.registry.values import build_sz
@@ -46,7 +46,7 @@ def test_nothing_is_restarted_where_the_values_are_the_same() -> None:
     made = plan(build_desired_settings(EGRESS), host, SALT, taken=TAKEN)
     assert not made.stop and not made.start
     assert made.edits
-    taken = predict(host, made)
+    taken = predict_state(host, made)
     assert environment(taken, "kubelet") == VALUES
     assert {name: taken.registry.find_value(ENVIRONMENT, name) for name in VALUES} == {
         n: build_sz(v) for n, v in VALUES.items()
@@ -61,20 +61,20 @@ def test_what_the_peer_had_set_goes_with_transom_and_what_was_there_before_stays
     host = peers_host()
     made = plan(build_desired_settings(egress), host, SALT, taken=TAKEN)
     assert not made.stop
-    given_back = predict(host, made)
+    given_back = predict_state(host, made)
     removal = plan(DesiredState(Registry()), given_back, SALT)
-    given_back = predict(given_back, removal)
+    given_back = predict_state(given_back, removal)
     assert given_back.registry.find_key(rf"{ROOT}\{OURS.sha1}") is None
     assert given_back.registry.find_key(rf"{ROOT}\{THEIRS.sha1}") is not None
     assert [given_back.registry.find_value(ENVIRONMENT, name) for name in VALUES] == [None] * 3
 
 
 def test_a_changed_proxy_reaches_the_services_and_leaves_nothing_old_behind() -> None:
-    host = predict(peers_host(), plan(build_desired_settings(EGRESS), peers_host(), SALT, taken=TAKEN))
+    host = predict_state(peers_host(), plan(build_desired_settings(EGRESS), peers_host(), SALT, taken=TAKEN))
     other = msgspec.structs.replace(EGRESS, http_proxy=Secret("http://other.example:1"))
     made = plan(build_desired_settings(other), host, SALT, taken=AdoptedState())
     assert sorted(made.stop) == ["containerd", "kubelet"]
-    host = predict(host, made)
+    host = predict_state(host, made)
     assert environment(host, "kubelet") == VALUES | {"HTTP_PROXY": "http://other.example:1"}
     assert host.registry.find_value(ENVIRONMENT, "HTTP_PROXY") is None
     # the password is nowhere in the ledger
@@ -85,19 +85,19 @@ def test_another_value_restarts_the_services_once() -> None:
     host = peers_host(NO_PROXY=".svc,.old.example")
     made = plan(build_desired_settings(EGRESS), host, SALT, taken=TAKEN)
     assert sorted(made.stop) == ["containerd", "kubelet"]
-    host = predict(host, made)
+    host = predict_state(host, made)
     assert environment(host, "kubelet")["NO_PROXY"] == ".svc"
     assert not plan(build_desired_settings(EGRESS), host, SALT, taken=AdoptedState())
 
 
 def test_what_somebody_sets_later_is_somebody_elses() -> None:
-    host = predict(peers_host(), plan(build_desired_settings(Egress()), peers_host(), SALT, taken=TAKEN))
+    host = predict_state(peers_host(), plan(build_desired_settings(Egress()), peers_host(), SALT, taken=TAKEN))
     assert host.registry.find_value(ENVIRONMENT, "HTTP_PROXY") is None
-    host = predict(peers_host(), plan(build_desired_settings(EGRESS), peers_host(), SALT, taken=TAKEN))
+    host = predict_state(peers_host(), plan(build_desired_settings(EGRESS), peers_host(), SALT, taken=TAKEN))
     edited = msgspec.structs.replace(
         host, registry=host.registry.apply([SetValue(ENVIRONMENT, "NO_PROXY", build_sz("theirs"))])
     )
-    removed = predict(edited, plan(DesiredState(Registry()), edited, SALT, taken=AdoptedState()))
+    removed = predict_state(edited, plan(DesiredState(Registry()), edited, SALT, taken=AdoptedState()))
     assert removed.registry.find_value(ENVIRONMENT, "NO_PROXY") == build_sz("theirs")
 
 

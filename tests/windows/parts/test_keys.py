@@ -6,7 +6,7 @@ from tests.windows.authorities import authorities, der, sha1
 from transom.windows.host.host_state import DesiredState, ObservedState
 from transom.windows.host.queries import STORES
 from transom.windows.parts import certificates, keys
-from transom.windows.planning.planner import plan, predict
+from transom.windows.planning.planner import plan, predict_state
 from transom.windows.registry.edits import CreateKey, Edit, SetValue
 from transom.windows.registry.registry import Key, Registry
 from transom.windows.registry.values import build_sz
@@ -22,7 +22,7 @@ TRUSTED = SetValue(rf"{PLACE}\{sha1(issuing)}", "Blob", certificates.build_blob(
 def trusting() -> ObservedState:
     """A host without the store, which has a certificate in it now."""
     bare = ObservedState(Registry().apply([CreateKey(STORES)]))
-    return predict(bare, plan(DesiredState(Registry().apply([TRUSTED])), bare, SALT))
+    return predict_state(bare, plan(DesiredState(Registry().apply([TRUSTED])), bare, SALT))
 
 
 def changed(host: ObservedState, *edits: Edit) -> ObservedState:
@@ -30,7 +30,7 @@ def changed(host: ObservedState, *edits: Edit) -> ObservedState:
 
 
 def removed(host: ObservedState) -> ObservedState:
-    return predict(host, plan(NOTHING, host, SALT))
+    return predict_state(host, plan(NOTHING, host, SALT))
 
 
 def test_an_empty_key_goes() -> None:

@@ -19,7 +19,7 @@ from transom.windows.parts.powershell import PROFILE
 from transom.windows.parts.powershell_block import TARGET, build_block, format_block
 from transom.windows.parts.profile_text import BEGIN, END
 from transom.windows.planning import queries as questions
-from transom.windows.planning.planner import Plan, build_desired_settings, plan, predict
+from transom.windows.planning.planner import Plan, build_desired_settings, plan, predict_state
 from transom.windows.registry.edits import SetValue
 from transom.windows.registry.registry import Registry
 from transom.windows.registry.values import build_dword, build_sz
@@ -47,7 +47,7 @@ def planned(state: ObservedState, egress: Egress) -> Plan:
 
 
 def done(state: ObservedState, egress: Egress) -> ObservedState:
-    after = predict(state, planned(state, egress))
+    after = predict_state(state, planned(state, egress))
     assert not planned(after, egress), "the next plan is empty"
     return after
 
@@ -164,7 +164,7 @@ def test_a_pass_that_ends_between_import_and_file(before: bytes | None, first: E
     ended = done(cut, ASKED)
     assert [write.ledger_line for write in undone.writes] == ["PowerShell"]
     assert ledger.read(ended.registry.apply(undone.edits)).powershell is not None, "until the file is written"
-    written = host(profile(predict(ended, undone)), ended.registry.apply(undone.edits))
+    written = host(profile(predict_state(ended, undone)), ended.registry.apply(undone.edits))
     assert profile(done(written, NOTHING)) == before
     assert done(written, NOTHING).registry.find_key(LEDGER) is None
 
@@ -190,7 +190,7 @@ def test_without_the_setting_the_profile_is_not_read() -> None:
 
 def test_a_ledger_without_it_can_be_read_by_the_transom_before() -> None:
     proxied_only = msgspec.structs.replace(ASKED, windows=WindowsSettings(services=(), win_http=True))
-    state = predict(host(None), planned(host(None), proxied_only))
+    state = predict_state(host(None), planned(host(None), proxied_only))
     version = state.registry.find_value(LEDGER, "Version")
     assert version is not None
     assert version.to_number() == 3
@@ -224,9 +224,9 @@ def test_an_execution_policy_that_loads_no_profile_is_told(edits: list[SetValue]
     result = planned(state, ASKED)
     assert result.reads.keys == (POLICY, SHELL)
     assert [f"policy {told} of" in text for text in result.warnings] == ([True] if told else [])
-    after = planned(predict(state, result), ASKED)
+    after = planned(predict_state(state, result), ASKED)
     assert (after.reads.keys, after.warnings) == ((), ())
-    assert planned(predict(state, result), NOTHING).reads.keys == ()
+    assert planned(predict_state(state, result), NOTHING).reads.keys == ()
 
 
 EGRESSES = st.sampled_from([ASKED, CHANGED, NOTHING, proxied(None, A)])
@@ -241,7 +241,7 @@ def test_whatever_happens_the_file_comes_back(before: bytes | None, life: list[t
     state = host(before)
     for egress, is_cut in life:
         result = planned(state, egress)
-        state = host(profile(state), state.registry.apply(result.edits)) if is_cut else predict(state, result)
+        state = host(profile(state), state.registry.apply(result.edits)) if is_cut else predict_state(state, result)
     assert profile(done(state, NOTHING)) == before
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transom.windows.parts.restarts import list_dependants, start_order, stop_order
+from transom.windows.parts.restarts import list_dependants, sort_for_start, sort_for_stop
 
 NEEDS = {"kubelet": ("containerd",), "containerd": (), "kube-proxy": ("KUBELET", "+NetGroup"), "log": ("kubelet",), "other": ()}
 
@@ -32,16 +32,16 @@ def test_dependants(names: list[str], found: set[str]) -> None:
     ],
 )
 def test_stop_order(names: list[str], order: tuple[str, ...]) -> None:
-    assert stop_order(names, NEEDS) == order
+    assert sort_for_stop(names, NEEDS) == order
 
 
 def test_a_cycle_keeps_the_given_order() -> None:
-    assert stop_order(["a", "b"], {"a": ("b",), "b": ("a",)}) == ("a", "b")
+    assert sort_for_stop(["a", "b"], {"a": ("b",), "b": ("a",)}) == ("a", "b")
 
 
 def test_a_chain_of_any_length_has_an_order() -> None:
     chain = {f"s{number}": (f"s{number - 1}",) for number in range(1, 20_000)}
     names = tuple(chain)
     assert list_dependants(("S0",), chain) == names
-    assert start_order(reversed(names), chain) == names
-    assert stop_order(names, chain) == names[::-1]
+    assert sort_for_start(reversed(names), chain) == names
+    assert sort_for_stop(names, chain) == names[::-1]

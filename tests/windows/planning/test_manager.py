@@ -9,7 +9,7 @@ from transom.windows import ledger
 from transom.windows.host.host_state import ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, STORES
 from transom.windows.ledger import FILES, Manager, OtherManager, format_operator_name
-from transom.windows.planning.planner import build_desired_settings, plan, predict
+from transom.windows.planning.planner import build_desired_settings, plan, predict_state
 from transom.windows.registry.edits import CreateKey, DeleteValue, SetValue
 from transom.windows.registry.registry import Registry
 from transom.windows.registry.values import build_dword
@@ -25,7 +25,7 @@ BARE = ObservedState(Registry().apply(THERE), (Service("kubelet", ServiceState.R
 
 
 def changed(host: ObservedState, egress: Egress, manager: Manager) -> ObservedState:
-    return predict(host, plan(build_desired_settings(egress), host, SALT, manager=manager))
+    return predict_state(host, plan(build_desired_settings(egress), host, SALT, manager=manager))
 
 
 def noted(host: ObservedState) -> str:

@@ -11,7 +11,7 @@ from transom.windows import ledger
 from transom.windows.host.host_state import ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, SERVICES
 from transom.windows.parts.environment_items import MASKED
-from transom.windows.planning.planner import build_desired_settings, plan, predict
+from transom.windows.planning.planner import build_desired_settings, plan, predict_state
 from transom.windows.registry.edits import CreateKey
 from transom.windows.registry.registry import Registry
 
@@ -30,7 +30,7 @@ def settings(scope: str, *variables: str) -> Egress:
 
 
 def reach(egress: Egress, host: ObservedState, boot: int) -> ObservedState:
-    return predict(host, plan(build_desired_settings(egress), _in_boot(host, boot), SALT))
+    return predict_state(host, plan(build_desired_settings(egress), _in_boot(host, boot), SALT))
 
 
 def _in_boot(host: ObservedState, boot: int) -> ObservedState:
@@ -56,11 +56,11 @@ def test_the_reason_names_what_is_hidden(scope: str, before: Sequence[str], now:
     assert masks == [f"containerd: {name}" for name in hidden]
     (restart,) = [step for step in planned.steps if step.action == "restart"]
     assert all(name in restart.reason for name in hidden) and "boot" in restart.reason
-    changed = predict(found, planned)
-    assert ledger.read(changed.registry).environment.hides
+    changed = predict_state(found, planned)
+    assert ledger.read(changed.registry).environment.is_hiding_variables
     rest = plan(build_desired_settings(settings(scope, *now)), _in_boot(changed, 3), SALT)
     assert (rest.stop, rest.start) == ((), ())
-    assert not ledger.read(predict(_in_boot(changed, 3), rest).registry).environment.hides
+    assert not ledger.read(predict_state(_in_boot(changed, 3), rest).registry).environment.is_hiding_variables
 
 
 def test_another_change_of_the_environment_is_not_explained_by_a_boot() -> None:

@@ -9,7 +9,7 @@ from transom.windows import ledger
 from transom.windows.host.host_state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, STORES
 from transom.windows.parts import certificates
-from transom.windows.planning.planner import Plan, plan, predict
+from transom.windows.planning.planner import Plan, plan, predict_state
 from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, Edit, SetValue
 from transom.windows.registry.registry import Key, Registry
 from transom.windows.registry.values import Value, ValueType, build_binary, build_expand_sz, build_multi_sz, build_sz
@@ -99,7 +99,7 @@ NOTHING = DesiredState(Registry().apply([CreateKey(rf"{SERVICES}\{service}") for
 
 
 def applied(desired: DesiredState, actual: ObservedState) -> ObservedState:
-    found = predict(actual, plan(desired, actual, SALT))
+    found = predict_state(actual, plan(desired, actual, SALT))
     rest = plan(desired, found, SALT)
     assert rest == Plan(warnings=rest.warnings, reads=rest.reads)
     return found

@@ -8,7 +8,7 @@ from tests.windows.authorities import authorities, der, sha1
 from transom.windows.host.host_state import DesiredState, ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, SERVICES, STORES, Queries
 from transom.windows.parts import certificates
-from transom.windows.planning.planner import plan, predict
+from transom.windows.planning.planner import plan, predict_state
 from transom.windows.planning.queries import (
     PROCESSES,
     build_follow_up_queries,
@@ -70,7 +70,7 @@ def test_an_expected_change_asks_for_dependants_where_the_processes_allow_it() -
 )
 @pytest.mark.parametrize("keys", [(), (ROOT, CA), (CA,)])
 def test_a_host_that_is_right_is_asked_once(desired: DesiredState, keys: tuple[str, ...]) -> None:
-    right = predict(host(*keys), plan(desired, host(*keys), SALT))
+    right = predict_state(host(*keys), plan(desired, host(*keys), SALT))
     assert not plan(desired, right, SALT)
     assert asked_more(desired, right) is None
 
@@ -129,7 +129,7 @@ def test_stores_are_walked_where_they_lie_below_one_key() -> None:
 
 def test_removal_asks_for_what_the_ledger_speaks_of() -> None:
     machine = wanted(scope="Machine")
-    applied = predict(host(ROOT), plan(machine, host(ROOT), SALT))
+    applied = predict_state(host(ROOT), plan(machine, host(ROOT), SALT))
     asked = asked_more(NOTHING, applied)
     assert asked is not None
     assert asked.environment

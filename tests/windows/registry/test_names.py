@@ -2,7 +2,7 @@
 
 import pytest
 
-from transom.windows.registry.names import FoldedDict, is_listed, is_same, is_within, is_within_any, without
+from transom.windows.registry.names import FoldedDict, is_listed, is_same, is_within, is_within_any, without_names
 
 
 def test_a_name_is_found_in_any_spelling_and_given_as_it_was_spelled_last() -> None:
@@ -36,4 +36,4 @@ def test_a_path_lies_within_itself_and_what_is_above_it(path: str, above: str, l
 def test_names_are_compared_without_case() -> None:
     assert is_same("Kubelet", "KUBELET") and not is_same("kubelet", "kubelet ")
     assert is_listed("KUBELET", ["csi", "kubelet"]) and not is_listed("kube", ["kubelet"])
-    assert without(["Kubelet", "CSI"], ["kubelet", "x"]) == ("CSI",)
+    assert without_names(["Kubelet", "CSI"], ["kubelet", "x"]) == ("CSI",)

@@ -7,7 +7,7 @@ import msgspec
 
 from transom.capi.bootstrap import windows_proxy
 from transom.capi.bootstrap.kubeadm import Entries
-from transom.capi.bootstrap.machine_files import build_linux_entries, find_runtime
+from transom.capi.bootstrap.machine_files import build_linux_entries, find_runtime_service
 from transom.capi.bootstrap.machine_index import ClassTemplate, MachineIndex, MachineTemplate
 from transom.capi.bootstrap.machine_kinds import SPEC_PATHS, MachineFamily, get_spec_path
 from transom.capi.bootstrap.other_bootstraps import build_eks_entries, build_rke2_entries, build_talos_patches
@@ -58,11 +58,11 @@ def build_template_objects(
         else:
             lists = convert_entries(build_entries(template, identity, egress), template.family)
         if lists:
-            items.append(_build_part(template, lists))
+            items.append(_build_partial_object(template, lists))
     return items
 
 
-def _build_part(template: MachineTemplate, lists: dict[str, Any]) -> dict[str, Any]:
+def _build_partial_object(template: MachineTemplate, lists: dict[str, Any]) -> dict[str, Any]:
     for key in reversed(get_spec_path(template.kind)):
         lists = {key: lists}
     metadata = {"name": template.name, "namespace": template.namespace}
@@ -71,15 +71,15 @@ def _build_part(template: MachineTemplate, lists: dict[str, Any]) -> dict[str, A
 
 def build_entries(template: MachineTemplate, identity: str, egress: Egress) -> Entries:
     """Build the entries of a template that is not Talos'; none if its machines get nothing."""
-    secret = build_systemd_name(identity, own=egress.own_drop_in)
+    secret = build_systemd_name(identity, own_name=egress.own_drop_in)
     if template.family is MachineFamily.RKE2:
         return build_rke2_entries(secret, egress, control_plane=template.control_plane)
     if template.family in (MachineFamily.EKS, MachineFamily.NODEADM):
         return build_eks_entries(secret, egress, nodeadm=template.family is MachineFamily.NODEADM)
     if template.windows:
         has_entries = bool(build_linux_entries(secret, egress).files)
-        return windows_proxy.build_entries(windows_proxy.build_secret_name(identity)) if has_entries else Entries()
-    return build_linux_entries(secret, egress, control_plane=template.control_plane, runtime=find_runtime(template.content))
+        return windows_proxy.build_windows_entries(windows_proxy.build_secret_name(identity)) if has_entries else Entries()
+    return build_linux_entries(secret, egress, control_plane=template.control_plane, runtime=find_runtime_service(template.content))
 
 
 def build_cluster_class_patch(
@@ -108,14 +108,14 @@ def build_cluster_class_patch(
         groups.setdefault(key, []).append(item.workers)
         additions[key] = operations
     definitions = [
-        {"selector": _build_selector(key, names), "jsonPatches": additions[key]}
+        {"selector": _build_patch_selector(key, names), "jsonPatches": additions[key]}
         for key, names in groups.items()
         if additions[key]
     ]
     return {"name": "transom-egress", "definitions": definitions} if definitions else None
 
 
-def _build_selector(key: tuple[Any, ...], names: list[str]) -> dict[str, Any]:
+def _build_patch_selector(key: tuple[Any, ...], names: list[str]) -> dict[str, Any]:
     api_version, kind, is_control_plane, of_pools, _ = key
     field = "machinePoolClass" if of_pools else "machineDeploymentClass"
     resources = {"controlPlane": True} if is_control_plane else {field: {"names": list(dict.fromkeys(names))}}
@@ -134,12 +134,12 @@ def _build_class_operations(
         lists = convert_entries(entries, template.family)
         # an empty list is dropped when the object is stored
         missing = [f"{spec}/{name}" for name in lists if not template.content.get(name)]
-    created = [{"op": "add", "path": path, "value": []} for path in missing if not _is_below(path, patched)]
+    created = [{"op": "add", "path": path, "value": []} for path in missing if not _is_patched_path(path, patched)]
     identity_text = _BY_LABEL if labelled else _BY_NAME
-    return created + _build_additions(spec, entries, identity, identity_text, template.family)
+    return created + _build_add_operations(spec, entries, identity, identity_text, template.family)
 
 
-def _is_below(path: str, patched: Iterable[str]) -> bool:
+def _is_patched_path(path: str, patched: Iterable[str]) -> bool:
     """Return True if another patch creates a list, or adds to it."""
     return any(item == path or item.startswith(f"{path}/") for item in patched)
 
@@ -179,7 +179,7 @@ def build_class_patch(
                 "kind": "KubeadmControlPlaneTemplate",
                 "matchResources": {"controlPlane": True},
             },
-            "jsonPatches": _build_additions(_CONTROL_PLANE_SPEC, control_plane, cluster_id, identity),
+            "jsonPatches": _build_add_operations(_CONTROL_PLANE_SPEC, control_plane, cluster_id, identity),
         }
     ]
     definitions += [
@@ -189,7 +189,7 @@ def build_class_patch(
                 "kind": "KubeadmConfigTemplate",
                 "matchResources": {"machineDeploymentClass": {"names": list(classes)}},
             },
-            "jsonPatches": _build_additions(_WORKER_SPEC, entries, cluster_id, identity),
+            "jsonPatches": _build_add_operations(_WORKER_SPEC, entries, cluster_id, identity),
         }
         for classes, entries in workers.items()
     ]
@@ -200,7 +200,7 @@ _CONTROL_PLANE_SPEC: Final = "/".join(("/spec", *SPEC_PATHS["KubeadmControlPlane
 _WORKER_SPEC: Final = "/".join(("/spec", *SPEC_PATHS["KubeadmConfigTemplate"]))
 
 
-def _build_additions(
+def _build_add_operations(
     spec: str, entries: Entries, cluster_id: str, identity: str, family: MachineFamily = MachineFamily.KUBEADM
 ) -> list[dict[str, Any]]:
     _, before, after = _LISTS[family]

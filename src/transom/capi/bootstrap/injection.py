@@ -43,7 +43,7 @@ Operation = dict[str, Any]
 """An operation of a JSON Patch."""
 
 
-class Edit(msgspec.Struct, frozen=True):
+class EntriesPatch(msgspec.Struct, frozen=True):
     """An edit. `foreign` are paths of files that another owner has: then it has no operations."""
 
     operations: tuple[Operation, ...] = ()
@@ -55,7 +55,7 @@ def is_injection_requested(metadata: Mapping[str, Any]) -> bool:
     return any((metadata.get(where) or {}).get(LABEL) == "true" for where in ("labels", "annotations"))
 
 
-def find_manager(metadata: Mapping[str, Any]) -> str | None:
+def find_managing_tool(metadata: Mapping[str, Any]) -> str | None:
     """Return the tool that writes this object from its own source, so that an edit would be overwritten; None if there is
     none.
     """
@@ -135,9 +135,9 @@ def decode_content(file: Mapping[str, Any]) -> str:
     return ""
 
 
-def build_edit(
-    spec: Mapping[str, Any] | None, wanted: Entries, secrets: frozenset[str], at: Sequence[str], generation: int | None = None
-) -> Edit:
+def build_entries_patch(
+    spec: Mapping[str, Any] | None, wanted: Entries, secrets: frozenset[str], spec_path: Sequence[str], generation: int | None = None
+) -> EntriesPatch:
     """Build the patch that leaves only `wanted` from Transom in a KubeadmConfigSpec at the path `at` of its object.
 
     `secrets` are the names of Transom's Secrets: they, and its path, identify a file from Transom. Existing entries keep their
@@ -154,7 +154,7 @@ def build_edit(
     foreign = tuple(file["path"] for file in files if file.get("path") in paths and file not in ours)
     foreign += list_foreign_drop_ins(files, paths, ours)
     if foreign:
-        return Edit(foreign=foreign)
+        return EntriesPatch(foreign=foreign)
     new: dict[str, list[Any]] = {
         "files": _merge_files(files, wanted, ours),
         "preKubeadmCommands": _merge_commands(before, wanted.pre, first=True),
@@ -162,17 +162,17 @@ def build_edit(
     }
     changed = {key: value for key, value in new.items() if value != list(spec_now.get(key) or ())}
     if not changed:
-        return Edit()
+        return EntriesPatch()
     test: Operation = {"op": "test", "path": "/metadata/generation", "value": generation}
     if not any(new.values()) and not set(spec_now) - set(new):
         # v1beta2 does not take an empty spec
-        return Edit((test, {"op": "remove", "path": _format_pointer(at)}))
-    operations = [test] if spec is not None else [test, {"op": "add", "path": _format_pointer(at), "value": {}}]
+        return EntriesPatch((test, {"op": "remove", "path": _format_pointer(spec_path)}))
+    operations = [test] if spec is not None else [test, {"op": "add", "path": _format_pointer(spec_path), "value": {}}]
     for key, value in changed.items():
-        path = _format_pointer((*at, key))
+        path = _format_pointer((*spec_path, key))
         # of a member that is there, add is a replacement (RFC 6902, section 4.1)
         operations.append({"op": "add", "path": path, "value": value} if value else {"op": "remove", "path": path})
-    return Edit(tuple(operations))
+    return EntriesPatch(tuple(operations))
 
 
 def _merge_files(files: list[dict[str, Any]], wanted: Entries, ours: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -181,8 +181,8 @@ def _merge_files(files: list[dict[str, Any]], wanted: Entries, ours: list[dict[s
     return kept + [file for file in new if file not in kept]
 
 
-def _merge_commands(now: list[str], wanted: Sequence[str], *, first: bool) -> list[str]:
-    kept = [command for command in now if not _is_own_command(command) or command in wanted]
+def _merge_commands(existing: list[str], wanted: Sequence[str], *, first: bool) -> list[str]:
+    kept = [command for command in existing if not _is_own_command(command) or command in wanted]
     missing = [command for command in wanted if command not in kept]
     if not missing:
         return kept

@@ -60,7 +60,7 @@ _LARGEST: Final = 10_000
 """Characters of a file; Cluster API's v1beta2 takes 10,240."""
 
 
-def find_runtime(spec: Mapping[str, Any]) -> str:
+def find_runtime_service(spec: Mapping[str, Any]) -> str:
     """Return the service that pulls images on the machines of a KubeadmConfigSpec, by its criSocket."""
     for configuration in ("joinConfiguration", "initConfiguration"):
         socket = str(get_at(spec, configuration, "nodeRegistration", "criSocket") or "")
@@ -83,7 +83,7 @@ def build_linux_entries(secret: str, egress: Egress, *, control_plane: bool = Fa
     if nodes and proxied:
         entries += build_drop_ins(secret, (runtime, "kubelet", *egress.linux.services))
     if "StaticPods" in egress.consumers and proxied and control_plane:
-        entries += Entries((_from_secret(ENV_FILE, secret, ENV),), (READ_ENV,))
+        entries += Entries((_build_secret_file(ENV_FILE, secret, ENV),), (READ_ENV,))
     if nodes and proxied and egress.linux.environment_scope == "Both":
         entries += build_machine_environment(secret, commands=not control_plane)
     if nodes and egress.trust:
@@ -96,14 +96,14 @@ def build_linux_entries(secret: str, egress: Egress, *, control_plane: bool = Fa
 def build_drop_ins(secret: str, services: Iterable[str]) -> Entries:
     """Build the drop-in of each service."""
     return Entries(
-        tuple(_from_secret(_DROP_IN.format(fromkey), secret, CONTAINERD_PROXY) for fromkey in dict.fromkeys(services))
+        tuple(_build_secret_file(_DROP_IN.format(fromkey), secret, CONTAINERD_PROXY) for fromkey in dict.fromkeys(services))
     )
 
 
 def build_machine_environment(secret: str, *, commands: bool) -> Entries:
     """Build the environment of the whole machine; with `commands`, also of the commands after Transom's."""
     files = (
-        _from_secret(MACHINE_ENV, secret, SHELL),
+        _build_secret_file(MACHINE_ENV, secret, SHELL),
         File(_SCRIPT, permissions="0755", content=_read_script()),
         File(PROFILE, permissions="0644", content=f"{_READ_MACHINE_ENV}\n"),
     )
@@ -112,7 +112,7 @@ def build_machine_environment(secret: str, *, commands: bool) -> Entries:
 
 def build_command_environment(secret: str) -> Entries:
     """Build the environment of only the commands after Transom's."""
-    return Entries((_from_secret(MACHINE_ENV, secret, SHELL),), (READ_MACHINE_ENV,))
+    return Entries((_build_secret_file(MACHINE_ENV, secret, SHELL),), (READ_MACHINE_ENV,))
 
 
 def build_trust_entries(certificates: Iterable[Certificate]) -> Entries:
@@ -135,7 +135,7 @@ def _read_script() -> str:
     return (importlib.resources.files("transom.linux") / "machine-environment.sh").read_text("ascii")
 
 
-def _from_secret(path: str, secret: str, key: str) -> File:
+def _build_secret_file(path: str, secret: str, key: str) -> File:
     return File(path, permissions="0600", content_from=ContentSource(SecretKey(secret, key)))
 
 
@@ -181,14 +181,14 @@ def build_first_machine_files(egress: Egress) -> tuple[PlacedFile, ...]:
         return ()
     data = build_systemd_data(egress)
     placed = [
-        PlacedFile(file.path.lstrip("/"), _get_first_content(file, data), int(file.permissions, 8)) for file in entries.files
+        PlacedFile(file.path.lstrip("/"), _get_file_content(file, data), int(file.permissions, 8)) for file in entries.files
     ]
-    return (*placed, PlacedFile(COMMANDS, Secret(_build_first_script(entries))), PlacedFile(KIND_ENV, data[SHELL]))
+    return (*placed, PlacedFile(COMMANDS, Secret(_build_first_machine_script(entries))), PlacedFile(KIND_ENV, data[SHELL]))
 
 
-def _get_first_content(file: File, data: dict[str, Secret]) -> Secret:
+def _get_file_content(file: File, data: dict[str, Secret]) -> Secret:
     return data[file.content_from.secret.key] if file.content_from is not None else Secret(file.content)
 
 
-def _build_first_script(entries: Entries) -> str:
+def _build_first_machine_script(entries: Entries) -> str:
     return "".join(f"{command}\n" for command in entries.pre)

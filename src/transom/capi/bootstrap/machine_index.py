@@ -15,7 +15,7 @@ from transom.capi.bootstrap.machine_kinds import (
     MachineFamily,
     MachineKinds,
     get_spec_path,
-    without_template,
+    without_template_suffix,
 )
 from transom.common.escaping import NAME
 from transom.common.mappings import get_at
@@ -99,17 +99,17 @@ class MachineIndex:
         """Return the objects that give a cluster nodes and that Cluster API's own kinds do not know."""
         return self._other_pools.get((cluster.metadata.namespace or "", cluster.metadata.name), [])
 
-    def find_class(self, cluster: Cluster) -> MachineObject | None:
+    def find_cluster_class(self, cluster: Cluster) -> MachineObject | None:
         """Return the ClusterClass of a cluster, if it is known."""
-        namespace, name = self._get_class_place(cluster)
+        namespace, name = self._get_class_reference(cluster)
         return self.find_named(namespace, "ClusterClass", name) if name else None
 
-    def find_missing_class(self, cluster: Cluster) -> str:
+    def find_missing_class_name(self, cluster: Cluster) -> str:
         """Return the name of a cluster's ClusterClass if it is not known and nothing else says what the control plane is."""
-        _, name = self._get_class_place(cluster)
-        return name if name and not cluster.control_plane and self.find_class(cluster) is None else ""
+        _, name = self._get_class_reference(cluster)
+        return name if name and not cluster.control_plane and self.find_cluster_class(cluster) is None else ""
 
-    def _get_class_place(self, cluster: Cluster) -> tuple[str, str]:
+    def _get_class_reference(self, cluster: Cluster) -> tuple[str, str]:
         own_namespace = cluster.metadata.namespace or ""
         own = self.find_named(own_namespace, "Cluster", cluster.metadata.name)
         topology = get_at(own.spec, "topology") if own is not None else None
@@ -120,12 +120,12 @@ class MachineIndex:
         namespace = get_at(topology, "classNamespace") or get_at(topology, "classRef", "namespace") or own_namespace
         return str(namespace), str(name)
 
-    def find_kubeadm(self, cluster: Cluster) -> MachineObject | None:
+    def find_kubeadm_control_plane(self, cluster: Cluster) -> MachineObject | None:
         """Return the KubeadmControlPlane of a cluster, else the KubeadmControlPlaneTemplate of its class."""
         if cluster.control_plane:
             control_plane = self.find_named(cluster.metadata.namespace or "", cluster.control_plane, cluster.control_plane_name)
             return control_plane if cluster.control_plane == KUBEADM_CONTROL_PLANE else None
-        own_class = self.find_class(cluster)
+        own_class = self.find_cluster_class(cluster)
         part = get_at(own_class.spec, "controlPlane") if own_class is not None else None
         reference = get_at(part, "templateRef") or get_at(part, "ref")
         if own_class is None or get_at(reference, "kind") != f"{KUBEADM_CONTROL_PLANE}Template":
@@ -142,7 +142,7 @@ class MachineIndex:
         for kind, name in self._iter_references(cluster, own):
             if (item := self.find_named(namespace, kind, name)) is not None:
                 objects.setdefault(item.place.object, item)
-        own_class = self.find_class(cluster)
+        own_class = self.find_cluster_class(cluster)
         for kind, name in _iter_class_references(own_class.spec) if own_class is not None else ():
             if own_class is not None and (item := self.find_named(own_class.namespace, kind, name)) is not None:
                 objects.setdefault(item.place.object, item)
@@ -160,7 +160,7 @@ class MachineIndex:
                 reference = get_at(part, *field)
                 yield str(get_at(reference, "kind")), str(get_at(reference, "name"))
 
-    def find_kinds(self, cluster: Cluster) -> MachineKinds:
+    def find_machine_kinds(self, cluster: Cluster) -> MachineKinds:
         """Return the kinds of a cluster's control plane and workers, as far as the objects say; its class counts too."""
         control_plane = cluster.control_plane
         bootstraps: list[str] = []
@@ -175,21 +175,21 @@ class MachineIndex:
                 infrastructure = get_at(template, "infrastructureRef", "kind")
                 unmanaged.append(infrastructure if isinstance(infrastructure, str) else item.kind)
         unmanaged += [item.kind for item in self.list_pools_without_machines(cluster)]
-        own_class = self.find_class(cluster)
+        own_class = self.find_cluster_class(cluster)
         if own_class is not None:
             control_plane = control_plane or find_control_plane_kind(own_class)
             bootstraps += list_bootstrap_kinds(own_class)
             unmanaged += list_unmanaged_kinds(own_class)
-        missing = self.find_missing_class(cluster)
+        missing = self.find_missing_class_name(cluster)
         return MachineKinds(control_plane, tuple(dict.fromkeys(bootstraps)), tuple(dict.fromkeys(unmanaged)), missing)
 
-    def has_class(self, cluster: Cluster) -> bool:
+    def has_cluster_class(self, cluster: Cluster) -> bool:
         """Return True if a ClusterClass, known or not, makes the objects of a cluster."""
-        return bool(self._get_class_place(cluster)[1])
+        return bool(self._get_class_reference(cluster)[1])
 
     def list_templates(self, cluster: Cluster) -> list[MachineTemplate]:
         """Return what configures the machines of a cluster without a class; guesses where no object says what does."""
-        kinds, namespace = self.find_kinds(cluster), cluster.metadata.namespace or ""
+        kinds, namespace = self.find_machine_kinds(cluster), cluster.metadata.namespace or ""
         workers = self.list_workers(cluster)
         templates = []
         has_own_machines = any(map(is_control_plane_machine, workers))
@@ -200,7 +200,7 @@ class MachineIndex:
         for item in workers:
             reference = get_at(get_machine_spec(item), "bootstrap", "configRef")
             kind, name = get_at(reference, "kind"), get_at(reference, "name")
-            family = BOOTSTRAPS.get(without_template(kind)) if isinstance(kind, str) else None
+            family = BOOTSTRAPS.get(without_template_suffix(kind)) if isinstance(kind, str) else None
             if family is None or self.is_bootstrap_ignored(item) or not isinstance(name, str) or not NAME.match(name):
                 continue
             version = str(get_at(reference, "apiVersion") or "")
@@ -208,7 +208,7 @@ class MachineIndex:
             templates.append(self._build_template(family, str(kind), name, namespace, version, control_plane=is_plane))
         # workers in another namespace are a mistake that the checks report, not a cluster without workers
         if not workers and not kinds.unmanaged and cluster.metadata.name not in self._clusters_of_workers:
-            templates += _guess_workers(cluster, kinds)
+            templates += _guess_worker_templates(cluster, kinds)
         return list({(item.kind, item.name): item for item in reversed(templates)}.values())[::-1]
 
     def _build_template(
@@ -239,19 +239,19 @@ class MachineIndex:
         templates = []
         part = get_at(own_class.spec, "controlPlane")
         reference = get_at(part, "templateRef") or get_at(part, "ref")
-        family = CONTROL_PLANES.get(without_template(str(get_at(reference, "kind"))))
+        family = CONTROL_PLANES.get(without_template_suffix(str(get_at(reference, "kind"))))
         if family is not None and family is not MachineFamily.TALOS:
-            templates.append(ClassTemplate(self._read_reference(family, reference, own_class.namespace, control_plane=True)))
+            templates.append(ClassTemplate(self._build_referenced_template(family, reference, own_class.namespace, control_plane=True)))
         for item, of_pools in _iter_worker_classes(own_class):
             reference = _get_class_bootstrap(item)
-            worker_family = BOOTSTRAPS.get(without_template(str(get_at(reference, "kind"))))
+            worker_family = BOOTSTRAPS.get(without_template_suffix(str(get_at(reference, "kind"))))
             if worker_family is None or worker_family is MachineFamily.TALOS or _is_bootstrap_ignored(item):
                 continue
-            template = self._read_reference(worker_family, reference, own_class.namespace)
+            template = self._build_referenced_template(worker_family, reference, own_class.namespace)
             templates.append(ClassTemplate(template, str(get_at(item, "class")), of_pools))
         return templates
 
-    def _read_reference(
+    def _build_referenced_template(
         self, family: MachineFamily, reference: Any, namespace: str, *, control_plane: bool = False
     ) -> MachineTemplate:
         texts = [str(get_at(reference, field) or "") for field in ("kind", "name", "apiVersion")]
@@ -304,7 +304,7 @@ def find_control_plane_kind(cluster_class: MachineObject) -> str | None:
     part = get_at(cluster_class.spec, "controlPlane")
     # `ref` in v1beta1, `templateRef` in v1beta2
     kind = get_at(part, "templateRef", "kind") or get_at(part, "ref", "kind")
-    return without_template(kind) if isinstance(kind, str) else None
+    return without_template_suffix(kind) if isinstance(kind, str) else None
 
 
 def list_bootstrap_kinds(cluster_class: MachineObject) -> list[str]:
@@ -316,7 +316,7 @@ def list_bootstrap_kinds(cluster_class: MachineObject) -> list[str]:
 def list_unmanaged_kinds(cluster_class: MachineObject) -> list[str]:
     """Return the kinds of the pools of a ClusterClass whose cloud configures the nodes."""
     items = (item for item, _ in _iter_worker_classes(cluster_class) if _is_bootstrap_ignored(item))
-    return [without_template(str(get_at(_get_class_infrastructure(item), "kind"))) for item in items]
+    return [without_template_suffix(str(get_at(_get_class_infrastructure(item), "kind"))) for item in items]
 
 
 def _iter_worker_classes(cluster_class: MachineObject) -> Iterator[tuple[Any, bool]]:
@@ -339,14 +339,14 @@ def _get_class_infrastructure(item: Any) -> Any:
 
 
 def _is_bootstrap_ignored(item: Any) -> bool:
-    return without_template(str(get_at(_get_class_infrastructure(item), "kind"))) in _IGNORE_BOOTSTRAP
+    return without_template_suffix(str(get_at(_get_class_infrastructure(item), "kind"))) in _IGNORE_BOOTSTRAP
 
 
 def build_machine_template(item: MachineObject) -> MachineTemplate | None:
     """Return an object as what configures machines; None for one without lists of files and commands."""
     if item.kind not in SPEC_PATHS:
         return None
-    own = without_template(item.kind)
+    own = without_template_suffix(item.kind)
     family = BOOTSTRAPS.get(own) or CONTROL_PLANES.get(own)
     if family is None:
         return None
@@ -388,7 +388,7 @@ _MADE_BY: Final = tuple(
 """Labels of Machines and MachineSets with an owner (kubernetes-sigs/cluster-api v1.11.4, api/core/v1beta2/machine_types.go)."""
 
 
-def _guess_workers(cluster: Cluster, kinds: MachineKinds) -> Iterator[MachineTemplate]:
+def _guess_worker_templates(cluster: Cluster, kinds: MachineKinds) -> Iterator[MachineTemplate]:
     """Yield the templates that workers of a cluster can have, if no object names any."""
     name, namespace = cluster.metadata.name, cluster.metadata.namespace or ""
     for family in kinds.families:

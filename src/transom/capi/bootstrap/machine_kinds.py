@@ -97,7 +97,7 @@ class MachineKinds(msgspec.Struct, frozen=True):
     def families(self) -> tuple[MachineFamily, ...]:
         """Return the families whose entries the cluster's machines take, each once."""
         control_plane = None if self.missing_class else CONTROL_PLANES.get(self.control_plane or KUBEADM_CONTROL_PLANE)
-        workers = [family for kind in self.bootstraps if (family := BOOTSTRAPS.get(without_template(kind))) is not None]
+        workers = [family for kind in self.bootstraps if (family := BOOTSTRAPS.get(without_template_suffix(kind))) is not None]
         if control_plane is None and not workers and not self.bootstraps and not self.unmanaged:
             workers = list(WORKERS.get(self.control_plane or "", ()))
         return tuple(dict.fromkeys(([control_plane] if control_plane else []) + workers))
@@ -107,7 +107,7 @@ class MachineKinds(msgspec.Struct, frozen=True):
         """Return the kinds for whose machines Transom has no entries."""
         control_plane = [self.control_plane] if self.control_plane and self.control_plane not in CONTROL_PLANES else []
         bootstraps = [kind for kind in self.bootstraps if not is_known_bootstrap(kind)]
-        return tuple(dict.fromkeys(map(show_kind, (*control_plane, *bootstraps, *self.unmanaged))))
+        return tuple(dict.fromkeys(map(sanitize_kind, (*control_plane, *bootstraps, *self.unmanaged))))
 
     @property
     def is_guess(self) -> bool:
@@ -122,7 +122,7 @@ WORKERS: Final[Mapping[str, tuple[MachineFamily, ...]]] = {
 """The possible kinds of workers for a control plane without machines, if no object names them."""
 
 
-def show_kind(kind: str) -> str:
+def sanitize_kind(kind: str) -> str:
     """Return a kind as messages show it: another program wrote it, and v1beta1 accepts arbitrary strings."""
     return kind if kind.isascii() and kind.isalnum() and len(kind) <= _LONGEST_KIND else "(unknown kind)"
 
@@ -133,10 +133,10 @@ _LONGEST_KIND: Final = 63
 
 def is_known_bootstrap(kind: str) -> bool:
     """Return True for a bootstrap configuration, or its template, for which Transom has entries."""
-    return without_template(kind) in BOOTSTRAPS
+    return without_template_suffix(kind) in BOOTSTRAPS
 
 
-def without_template(kind: str) -> str:
+def without_template_suffix(kind: str) -> str:
     """Return the kind of the objects that a template makes."""
     return kind.removesuffix("Template")
 

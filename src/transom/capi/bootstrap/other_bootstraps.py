@@ -25,7 +25,7 @@ from transom.capi.bootstrap.machine_files import (
     build_restart_command,
     build_trust_entries,
 )
-from transom.capi.bootstrap.yaml_text import render
+from transom.capi.bootstrap.yaml_text import render_yaml
 from transom.proxy.settings import Egress
 from transom.proxy.trust import format_pem
 from transom.proxy.url import redact_text
@@ -58,7 +58,7 @@ def build_talos_patches(egress: Egress, *, show_secrets: bool) -> list[str]:
         values = {name.lower(): value for name, value in egress.variables.items()}
         if not show_secrets:
             values = {name: value if name == "no_proxy" else redact_text(value) for name, value in values.items()}
-        patches.append(render({"machine": {"env": values}}))
+        patches.append(render_yaml({"machine": {"env": values}}))
     if egress.trust:
         certificates = "".join(f"  {line}\n" for line in format_pem(egress.trust).splitlines())
         patches.append(f"apiVersion: v1alpha1\nkind: TrustedRootsConfig\nname: transom-egress\ncertificates: |\n{certificates}")

@@ -57,12 +57,12 @@ def render_proxy_reg(egress: Egress, cluster_id: str) -> bytes:
     return reg.render(plan(desired, _build_image_state(egress), salt).edits)
 
 
-def build_secret_value(egress: Egress, cluster_id: str) -> Secret:
+def encode_proxy_reg(egress: Egress, cluster_id: str) -> Secret:
     """Return the `.reg` file, gzipped (without a time) and in base64: the value of `KEY` in the Secret."""
     return Secret(base64.b64encode(gzip.compress(render_proxy_reg(egress, cluster_id), mtime=0)).decode("ascii"))
 
 
-def build_entries(secret: str) -> Entries:
+def build_windows_entries(secret: str) -> Entries:
     """Build the entries of a KubeadmConfigSpec: the file by reference to the Secret, the script, and its two calls.
 
     The first call and what stops the join come first of all commands before it, and the other call last of those after it.
@@ -87,8 +87,8 @@ def _build_image_state(egress: Egress) -> ObservedState:
     services = tuple(name for name in IMAGE_SERVICES if is_listed(name, egress.windows.services))
     keys = [rf"{SERVICES}\{name}" for name in services]
     keys += [certificates.get_store_path(name) for name in (certificates.ROOT, certificates.CA)]
-    return ObservedState(_empty(keys), tuple(Service(name, ServiceState.STOPPED) for name in services), dependencies={})
+    return ObservedState(_build_empty_keys(keys), tuple(Service(name, ServiceState.STOPPED) for name in services), dependencies={})
 
 
-def _empty(paths: Iterable[str]) -> Registry:
+def _build_empty_keys(paths: Iterable[str]) -> Registry:
     return Registry(Key(path, MappingProxyType({})) for path in paths)

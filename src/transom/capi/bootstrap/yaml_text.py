@@ -24,7 +24,7 @@ It is wider than necessary, except for an IPv4 address, which no reader takes fo
 _IPV4: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+\Z")
 
 
-def render(tree: Tree) -> str:
+def render_yaml(tree: Tree) -> str:
     """Render YAML, ending with a line break; `{}` for an empty mapping. Branches without leaves are omitted."""
     return "".join(_iter_lines(tree, "")) or "{}\n"
 

@@ -49,7 +49,7 @@ _NETWORK = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _ENDPOINT = re.compile(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}\Z")
 
 
-class Checks:
+class InputChecks:
     """The findings about one set of inputs."""
 
     def __init__(self, inputs: WorkerInputs, provider: Provider, file: str = "") -> None:
@@ -65,9 +65,9 @@ class Checks:
         yield from self._check_names()
         yield from self._check_versions()
         yield from self._check_pool()
-        yield from self._store()
+        yield from self._check_secret_store()
         yield from self._check_key_pair()
-        yield from self._join()
+        yield from self._check_join_settings()
         for index, file in enumerate(self._inputs.files):
             yield from self._check_file(index, file)
         for index, user in enumerate(self._inputs.users):
@@ -80,7 +80,7 @@ class Checks:
                     "error", ("kubeletArguments",), f"{name!r}: letters, digits and `_./:,=-` alone can be passed on"
                 )
         for name, value in self._inputs.node_labels.items():
-            if not labels.is_key(name) or not labels.is_value(value):
+            if not labels.is_label_key(name) or not labels.is_label_value(value):
                 yield self.build_finding("error", ("nodeLabels",), f"{name!r}: not a valid label name or value")
         yield from self._check_images()
         yield from self._check_network()
@@ -216,7 +216,7 @@ class Checks:
         for field, message in pool.problems(self._inputs):
             yield self.build_finding("error", field, message)
 
-    def _store(self) -> Iterator[Finding]:
+    def _check_secret_store(self) -> Iterator[Finding]:
         store = self._inputs.secret_store
         if self._inputs.machine_pool:
             return
@@ -236,7 +236,7 @@ class Checks:
                 f"--secret-store {self._provider.secret_stores[0]} keeps it out",
             )
 
-    def _join(self) -> Iterator[Finding]:
+    def _check_join_settings(self) -> Iterator[Finding]:
         for index, server in enumerate(self._inputs.ntp_servers):
             if not _SERVER.match(server):
                 yield self.build_finding(

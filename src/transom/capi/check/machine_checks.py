@@ -32,11 +32,11 @@ from transom.capi.bootstrap.machine_kinds import (
     get_spec_path,
     is_known_bootstrap,
     needs_entries,
-    show_kind,
+    sanitize_kind,
 )
 from transom.capi.bootstrap.windows_proxy import PROXY_CMD
 from transom.capi.values.cluster_identity import InvalidIdentity, build_systemd_name, get_cluster_id
-from transom.capi.values.cluster_objects import get_key
+from transom.capi.values.cluster_objects import get_namespaced_name
 from transom.common.escaping import escape_name
 from transom.common.mappings import get_at
 from transom.proxy.finding import Finding, Path
@@ -71,7 +71,7 @@ def examine_machines(objects: SettingsObjects, settings: ResolvedSettings) -> It
     classes: dict[str, Finding] = {}
     missing: dict[tuple[str, str], Finding] = {}
     for cluster in objects.clusters:
-        egress = settings.clusters.get(get_key(cluster))
+        egress = settings.clusters.get(get_namespaced_name(cluster))
         if egress is None or not needs_entries(egress):
             continue
         yield from _check_kinds(cluster, index)
@@ -90,9 +90,9 @@ def examine_machines(objects: SettingsObjects, settings: ResolvedSettings) -> It
 def _check_kinds(cluster: Cluster, index: MachineIndex) -> Iterator[Finding]:
     if cluster.control_plane and cluster.control_plane not in CONTROL_PLANES:
         yield cluster.place.build_warning(
-            ("spec", "controlPlaneRef", "kind"), describe_unsupported([show_kind(cluster.control_plane)])
+            ("spec", "controlPlaneRef", "kind"), describe_unsupported([sanitize_kind(cluster.control_plane)])
         )
-    if missing := index.find_missing_class(cluster):
+    if missing := index.find_missing_class_name(cluster):
         yield cluster.place.build_warning(("spec", "topology"), describe_missing_class(missing))
     for item in index.list_workers(cluster):
         path: Path = ("spec", *(() if item.kind == "Machine" else ("template", "spec")), "bootstrap", "configRef", "kind")
@@ -100,22 +100,22 @@ def _check_kinds(cluster: Cluster, index: MachineIndex) -> Iterator[Finding]:
         kind = get_at(template, "bootstrap", "configRef", "kind")
         if not isinstance(kind, str) or not kind:
             infrastructure = str(get_at(template, "infrastructureRef", "kind") or item.kind)
-            message = f"no bootstrap configuration: {describe_unsupported([show_kind(infrastructure)])}"
+            message = f"no bootstrap configuration: {describe_unsupported([sanitize_kind(infrastructure)])}"
             yield item.place.build_warning(path, message)
         elif index.is_bootstrap_ignored(item):
             infrastructure = str(get_at(template, "infrastructureRef", "kind"))
-            message = f"{show_kind(infrastructure)} ignores it: {describe_unsupported([show_kind(infrastructure)])}"
+            message = f"{sanitize_kind(infrastructure)} ignores it: {describe_unsupported([sanitize_kind(infrastructure)])}"
             if infrastructure == "AWSManagedMachinePool":
                 message = "EKS ignores it without spec.awsLaunchTemplate of the AWSManagedMachinePool: set awsLaunchTemplate"
             yield item.place.build_warning(path, message)
         elif not is_known_bootstrap(kind):
-            yield item.place.build_warning(path, describe_unsupported([show_kind(kind)]))
+            yield item.place.build_warning(path, describe_unsupported([sanitize_kind(kind)]))
     for item in index.list_pools_without_machines(cluster):
         yield item.place.build_warning(("spec",), describe_unsupported([item.kind]))
 
 
 def _check_class_kinds(cluster: Cluster, index: MachineIndex) -> Iterator[Finding]:
-    own_class = index.find_class(cluster)
+    own_class = index.find_cluster_class(cluster)
     if own_class is not None:
         kinds = MachineKinds(
             find_control_plane_kind(own_class),
@@ -130,7 +130,7 @@ def _check_class_kinds(cluster: Cluster, index: MachineIndex) -> Iterator[Findin
 
 def _check_workers_without_cluster(objects: SettingsObjects) -> Iterator[Finding]:
     """Warn of workers whose Cluster is in another namespace: Cluster API and Transom look in their own."""
-    places = {get_key(cluster) for cluster in objects.clusters}
+    places = {get_namespaced_name(cluster) for cluster in objects.clusters}
     names = {name for _, name in places}
     for item in objects.machine_objects:
         name = get_at(item.spec, "clusterName")
@@ -167,11 +167,11 @@ _PRINTED: Final = "`transom render --machine-templates {}` prints what to commit
 def _check_missing_entries(cluster: Cluster, egress: Egress, index: MachineIndex) -> Iterator[Finding]:
     """Warn of templates that have no entries and do not request them: Transom does not edit those."""
     try:
-        secret = build_systemd_name(get_cluster_id(cluster), own=egress.own_drop_in)
+        secret = build_systemd_name(get_cluster_id(cluster), own_name=egress.own_drop_in)
     except InvalidIdentity:
         # the examination reports it
         return
-    own_class = index.find_class(cluster)
+    own_class = index.find_cluster_class(cluster)
     if own_class is not None:
         templates = [item.template for item in index.list_class_templates(own_class)]
         patched = "-systemd-proxy" in json.dumps(get_at(own_class.spec, "patches"), default=str)
@@ -182,7 +182,7 @@ def _check_missing_entries(cluster: Cluster, egress: Egress, index: MachineIndex
     of_machines = _list_machine_configs(index.objects) if index.list_workers(cluster) else set()
     for template in index.list_templates(cluster):
         known = index.find_named(template.namespace, template.kind, template.name)
-        if known is None or index.has_class(cluster) or _has_entries(template, secret):
+        if known is None or index.has_cluster_class(cluster) or _has_entries(template, secret):
             continue
         is_edited = (known.group, known.kind) in EDITED and (known.namespace, known.name) not in of_machines
         if known.inject and is_edited:
@@ -213,7 +213,7 @@ def _check_foreign_drop_ins(cluster: Cluster, egress: Egress, index: MachineInde
     except InvalidIdentity:
         # the examination reports it
         return
-    secret = build_systemd_name(identity, own=egress.own_drop_in)
+    secret = build_systemd_name(identity, own_name=egress.own_drop_in)
     for item in index.list_objects(cluster):
         template = build_machine_template(item)
         listed = template.content.get("files") if template is not None else None
@@ -293,7 +293,7 @@ def _list_ignition_users(cluster: Cluster, index: MachineIndex) -> set[tuple[str
     """Return kind and name of the infrastructure templates whose bootstrap configuration has the format Ignition."""
     namespace = cluster.metadata.namespace or ""
     pairs = []
-    control_plane = index.find_kubeadm(cluster) or index.find_named(
+    control_plane = index.find_kubeadm_control_plane(cluster) or index.find_named(
         namespace, cluster.control_plane, cluster.control_plane_name
     )
     if control_plane is not None and control_plane.kind in SPEC_PATHS:

@@ -37,22 +37,22 @@ _FAULTS: Mapping[str, Examine] = {
 """By the kind of a machine template or a pool."""
 
 
-class GivenObject(msgspec.Struct, frozen=True):
+class SourceObject(msgspec.Struct, frozen=True):
     """An object and the file that it was read from."""
 
     file: str
     object: Object
 
 
-def check(objects: Iterable[GivenObject], files: Mapping[str, str]) -> Iterator[Finding]:
+def check_templates(objects: Iterable[SourceObject], files: Mapping[str, str]) -> Iterator[Finding]:
     """Every finding: of objects of both clusters, then of files of an image's build, by their names."""
     given_objects = list(objects)
     windows = [item for item in given_objects if _is_bootstrap(item.object) and _is_windows(item.object)]
     for element in windows:
         yield from _check_bootstrap(element)
-    configurations = {_get_name(window.object): window for window in windows}
+    configurations = {_get_object_key(window.object): window for window in windows}
     machines = {
-        _get_name(item.object): item
+        _get_object_key(item.object): item
         for item in given_objects
         if re.search("MachineTemplate$|.MachinePool$", _get_kind(item.object))
     }
@@ -61,12 +61,12 @@ def check(objects: Iterable[GivenObject], files: Mapping[str, str]) -> Iterator[
         if member.object.get("kind") not in ("MachineDeployment", "MachinePool"):
             continue
         spec = get_at(member.object, "spec", "template", "spec") or {}
-        configuration = configurations.get(_get_reference(member.object, spec.get("bootstrap", {}).get("configRef")))
-        machine = machines.get(_get_reference(member.object, spec.get("infrastructureRef")))
+        configuration = configurations.get(_get_reference_key(member.object, spec.get("bootstrap", {}).get("configRef")))
+        machine = machines.get(_get_reference_key(member.object, spec.get("infrastructureRef")))
         if configuration is not None and machine is not None:
             yield from _check_machine(machine, configuration)
             yield from (
-                _check_names(member, machine)
+                _check_machine_names(member, machine)
                 if _get_kind(member.object) == "MachineDeployment"
                 else _check_pool(member, machine, scale_sets)
             )
@@ -83,7 +83,7 @@ def check(objects: Iterable[GivenObject], files: Mapping[str, str]) -> Iterator[
         yield from _check_script(name, text)
 
 
-def _build_finding(given_object: GivenObject, severity: Severity, path: Path, message: str) -> Finding:
+def _build_finding(given_object: SourceObject, severity: Severity, path: Path, message: str) -> Finding:
     name = given_object.object.get("metadata", {}).get("name", "")
     return Finding(
         severity, given_object.file, f"{given_object.object.get('kind', '')}/{name}", format_field_path(path), message
@@ -98,19 +98,19 @@ def _get_kind(item: Object) -> str:
     return str(item.get("kind", ""))
 
 
-def _place(item: Object) -> tuple[str, ...]:
+def _get_spec_path(item: Object) -> tuple[str, ...]:
     return ("spec", "template", "spec") if _get_kind(item).endswith("Template") else ("spec",)
 
 
 def _is_windows(item: Object) -> bool:
-    spec = get_at(item, *_place(item)) or {}
+    spec = get_at(item, *_get_spec_path(item)) or {}
     socket = str(get_at(spec, "joinConfiguration", "nodeRegistration", "criSocket") or "")
     paths = [str(file.get("path", "")) for file in spec.get("files") or ()]
     return socket.startswith("npipe:") or any(re.match(r"[A-Za-z]:[\\/]", path) for path in paths)
 
 
-def _check_bootstrap(given_object: GivenObject) -> Iterator[Finding]:
-    place = _place(given_object.object)
+def _check_bootstrap(given_object: SourceObject) -> Iterator[Finding]:
+    place = _get_spec_path(given_object.object)
     spec = get_at(given_object.object, *place) or {}
     if spec.get("format", "cloud-config") != "cloud-config":
         yield _build_finding(given_object, "error", (*place, "format"), "cloudbase-init reads cloud-config alone")
@@ -149,7 +149,7 @@ def _check_file(file: Object) -> Iterator[tuple[str, Severity, str]]:
     if file.get("encoding") in ("base64", "gzip+base64") and "contentFrom" not in file:
         try:
             data = base64.b64decode(content, validate=True)
-            text = (_unpack_beginning(data) if file["encoding"] == "gzip+base64" else data).decode("utf-8", "replace")
+            text = (_read_gzip_prefix(data) if file["encoding"] == "gzip+base64" else data).decode("utf-8", "replace")
         except (binascii.Error, OSError, EOFError, zlib.error):
             yield "content", "error", f"this is no {file['encoding']}"
             return
@@ -160,22 +160,22 @@ def _check_file(file: Object) -> Iterator[tuple[str, Severity, str]]:
         yield "content", "error", f"up to Kubernetes 1.35 the kubelet need not find containerd without {flag}"
 
 
-def _unpack_beginning(data: bytes) -> bytes:
+def _read_gzip_prefix(data: bytes) -> bytes:
     """Return the beginning of what is gzipped: a few kilobytes may become gigabytes."""
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
         return unpacked.read(_MAX_UNPACKED)
 
 
-def _check_machine(given_object: GivenObject, configuration: GivenObject) -> Iterator[Finding]:
-    place = _place(given_object.object)
+def _check_machine(given_object: SourceObject, configuration: SourceObject) -> Iterator[Finding]:
+    place = _get_spec_path(given_object.object)
     spec = get_at(given_object.object, *place) or {}
     faults = _FAULTS.get(_get_kind(given_object.object))
-    bootstrap = get_at(configuration.object, *_place(configuration.object)) or {}
+    bootstrap = get_at(configuration.object, *_get_spec_path(configuration.object)) or {}
     for path, severity, message in faults(spec, bootstrap) if faults else ():
         yield _build_finding(given_object, severity, (*place, *path), message)
 
 
-def _check_names(given_object: GivenObject, machine: GivenObject) -> Iterator[Finding]:
+def _check_machine_names(given_object: SourceObject, machine: SourceObject) -> Iterator[Finding]:
     naming = get_at(given_object.object, "spec", "machineNaming", "template") or get_at(
         given_object.object, "spec", "machineNamingStrategy", "template"
     )
@@ -190,7 +190,7 @@ def _check_names(given_object: GivenObject, machine: GivenObject) -> Iterator[Fi
         yield _build_finding(given_object, severity, ("spec", "machineNaming"), message)
 
 
-def _check_pool(given_object: GivenObject, machine: GivenObject, scale_sets: dict[tuple[str, str], str]) -> Iterator[Finding]:
+def _check_pool(given_object: SourceObject, machine: SourceObject, scale_sets: dict[tuple[str, str], str]) -> Iterator[Finding]:
     """`scale_sets` are the names that pools of a cluster got before, by the cluster's name and theirs."""
     spec = get_at(given_object.object, "spec") or {}
     if _get_kind(machine.object) == "AWSMachinePool":
@@ -221,14 +221,14 @@ def _build_scale_set_name(name: str) -> str:
     return name if len(name) <= int(upstream_pools.AZURE_POOL_NAME.value) else "win-" + name[-5:]
 
 
-def _check_daemons(given_object: GivenObject) -> Iterator[Finding]:
+def _check_daemons(given_object: SourceObject) -> Iterator[Finding]:
     """DaemonSets for Windows, those in a ConfigMap of a ClusterResourceSet too."""
     item = given_object.object
     if item.get("kind") == "ConfigMap":
         for text in (item.get("data") or {}).values():
             inner = _parse_document(str(text))
             if inner is not None:
-                yield from _check_daemons(GivenObject(given_object.file, inner))
+                yield from _check_daemons(SourceObject(given_object.file, inner))
     spec = get_at(item, "spec", "template", "spec") or {}
     if item.get("kind") != "DaemonSet" or get_at(spec, "nodeSelector", "kubernetes.io/os") != "windows":
         return
@@ -252,7 +252,7 @@ def _check_daemons(given_object: GivenObject) -> Iterator[Finding]:
                 yield _build_finding(given_object, "warning", (*path, "image"), message)
 
 
-def _check_calico(given_object: GivenObject) -> Iterator[Finding]:
+def _check_calico(given_object: SourceObject) -> Iterator[Finding]:
     """Check an Installation of Calico's operator that is meant for Windows nodes."""
     network = get_at(given_object.object, "spec", "calicoNetwork") or {}
     if given_object.object.get("kind") != "Installation" or get_at(network, "windowsDataplane") in (None, "Disabled"):
@@ -314,11 +314,11 @@ def _check_script(name: str, text: str) -> Iterator[Finding]:
             yield Finding(rule.severity, name, "", "", rule.message, text[: match.start()].count("\n") + 1, 1)
 
 
-def _get_name(item: Object) -> tuple[str, str, str]:
+def _get_object_key(item: Object) -> tuple[str, str, str]:
     metadata = item.get("metadata") or {}
     return str(item.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name"))
 
 
-def _get_reference(item: Object, reference: Any) -> tuple[str, str, str]:
+def _get_reference_key(item: Object, reference: Any) -> tuple[str, str, str]:
     fields = reference if isinstance(reference, Mapping) else {}
     return str(fields.get("kind")), str((item.get("metadata") or {}).get("namespace") or ""), str(fields.get("name"))

@@ -32,9 +32,9 @@ ROLES = "images/capi/ansible/windows/roles"
 PACKER = "images/capi/packer"
 
 
-def create_fact(source: tuple[str, str], file: str, name: str, value: str, *says: str) -> Fact:
+def create_fact(source: tuple[str, str], file: str, name: str, value: str, *expected_texts: str) -> Fact:
     """Create a fact; if the value itself is in the file, it is also the expected text."""
-    return Fact(name, value, *source, file, says or (value,))
+    return Fact(name, value, *source, file, expected_texts or (value,))
 
 
 OPENSSH_TAG = create_fact(

@@ -34,7 +34,7 @@ class Recipe(msgspec.Struct, frozen=True):
 
 def build_recipe(inputs: ImageInputs, local: Mapping[str, str] | None = None) -> Recipe:
     """Build the recipe. `local` are files for an offline build with their SHA-256. Raises InvalidRecipe."""
-    _check(inputs)
+    _validate_inputs(inputs)
     downloads = tuple(needed(inputs))
     builder = select_builder(inputs)
     variables = _build_variables(inputs, builder, downloads)
@@ -53,7 +53,7 @@ def build_recipe(inputs: ImageInputs, local: Mapping[str, str] | None = None) ->
     return Recipe(files, downloads)
 
 
-def _check(inputs: ImageInputs) -> None:
+def _validate_inputs(inputs: ImageInputs) -> None:
     if not VERSION.match(inputs.kubernetes_version):
         raise InvalidRecipe(f"{inputs.kubernetes_version!r} is not a version of the form v1.N.M")
     if re.search(r"[+-]", inputs.kubernetes_version) and "kubernetes_base_url" not in inputs.variables:
@@ -62,12 +62,12 @@ def _check(inputs: ImageInputs) -> None:
         )
     if "@" in inputs.variables.get("secret_store_proxy", ""):
         raise InvalidRecipe("secret_store_proxy: it stays on the image, which everybody can read: give one without credentials")
-    _check_choices(inputs)
+    _validate_variables(inputs)
     if inputs.windows not in RELEASES:
         raise InvalidRecipe(f"Kubernetes does not list Windows Server {inputs.windows!r}: one of {', '.join(RELEASES)}")
 
 
-def _check_choices(inputs: ImageInputs) -> None:
+def _validate_variables(inputs: ImageInputs) -> None:
     variables = inputs.variables
     for name in _SWITCHES:
         if variables.get(name, "false") not in ("true", "false"):

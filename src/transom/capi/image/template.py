@@ -64,7 +64,7 @@ def render_template(inputs: ImageInputs, builder: Builder, downloads: tuple[Down
         + _PROVISION.replace("@UPLOADS@", _UPLOAD if offline else "")
         + _format_powershell("updates", _ELEVATED)
         + _RESTART
-        + "".join(_format_powershell(script) for script in _iter_steps(inputs))
+        + "".join(_format_powershell(script) for script in _iter_script_names(inputs))
         + _FETCH
         + _format_powershell("finish")
         + (_format_powershell("sysprep", _ELEVATED) if "shutdown_command" not in builder.body else "")
@@ -86,7 +86,7 @@ _CHOICES = (
 """Variables that scripts read, by the same name in capitals."""
 
 
-def _iter_steps(inputs: ImageInputs) -> Iterator[str]:
+def _iter_script_names(inputs: ImageInputs) -> Iterator[str]:
     yield from ("hns", "openssh", "containerd", "kubernetes", "cni", "pause")
     if inputs.variables.get("credential_provider_url"):
         yield "credential-provider"

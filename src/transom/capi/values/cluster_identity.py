@@ -42,24 +42,24 @@ def get_identity(name: str, labels: Mapping[str, str]) -> str:
     return name
 
 
-def build_values_name(identity: str, *, own: bool = False) -> str:
+def build_values_name(identity: str, *, own_name: bool = False) -> str:
     """Return the name of the values' ConfigMap and Secret; `own`: the pair next to a peer's."""
-    return f"{identity}-egress-values" if own else f"{identity}-cluster-values"
+    return f"{identity}-egress-values" if own_name else f"{identity}-cluster-values"
 
 
 def list_values_names(identity: str) -> tuple[str, str]:
     """Both names that they can have."""
-    return build_values_name(identity), build_values_name(identity, own=True)
+    return build_values_name(identity), build_values_name(identity, own_name=True)
 
 
-def build_systemd_name(identity: str, *, own: bool = False) -> str:
+def build_systemd_name(identity: str, *, own_name: bool = False) -> str:
     """Return the name of the drop-in's Secret."""
-    return f"{identity}-egress-systemd-proxy" if own else f"{identity}-systemd-proxy"
+    return f"{identity}-egress-systemd-proxy" if own_name else f"{identity}-systemd-proxy"
 
 
 def build_systemd_names(identity: str) -> tuple[str, str]:
     """Both names that it can have."""
-    return build_systemd_name(identity), build_systemd_name(identity, own=True)
+    return build_systemd_name(identity), build_systemd_name(identity, own_name=True)
 
 
 def build_ca_name(identity: str) -> str:

@@ -20,7 +20,7 @@ from transom.capi.values.cluster_identity import (
     list_values_names,
 )
 from transom.capi.values.values_objects import KEY as VALUES
-from transom.capi.values.values_objects import render_config_map, render_secret
+from transom.capi.values.values_objects import render_values_config_map, render_values_secret
 from transom.linux.drop_ins import render_drop_in, render_shell_lines
 from transom.proxy.objects import Cluster
 from transom.proxy.secret import Secret
@@ -52,16 +52,16 @@ class FleetObject(msgspec.Struct, frozen=True):
             metadata["annotations"] = dict(annotations)
         if self.owner:
             metadata["ownerReferences"] = [dict(self.owner)]
-        data = {key: _reveal(value) for key, value in self.data.items()}
+        data = {key: _encode_value(value) for key, value in self.data.items()}
         return {"apiVersion": "v1", "kind": self.kind, "metadata": metadata, "data": data}
 
 
-def _reveal(value: str | Secret) -> str:
+def _encode_value(value: str | Secret) -> str:
     return base64.b64encode(value.reveal().encode()).decode("ascii") if isinstance(value, Secret) else value
 
 
 def build_fleet_objects(
-    cluster: Cluster, egress: Egress, *, windows: bool = False, named: Collection[str] = ()
+    cluster: Cluster, egress: Egress, *, windows: bool = False, referenced_names: Collection[str] = ()
 ) -> tuple[FleetObject, ...]:
     """Build the objects of a cluster; none if it has no settings and no object refers to one.
 
@@ -70,7 +70,7 @@ def build_fleet_objects(
     that exist. Raises InvalidIdentity.
     """
     identity = get_cluster_id(cluster)
-    made = tuple(_iter_contents(cluster, egress, identity, windows=windows, named=named))
+    made = tuple(_iter_object_contents(cluster, egress, identity, windows=windows, named=referenced_names))
     namespace, owner = cluster.metadata.namespace or "", build_owner_reference(cluster)
     return tuple(FleetObject(kind, namespace, name, build_labels(identity), owner, data) for kind, name, data in made)
 
@@ -84,7 +84,7 @@ def build_systemd_data(egress: Egress) -> dict[str, Secret]:
 _Content = tuple[Literal["ConfigMap", "Secret"], str, Mapping[str, str | Secret]]
 
 
-def _iter_contents(
+def _iter_object_contents(
     cluster: Cluster, egress: Egress, identity: str, *, windows: bool, named: Collection[str]
 ) -> Iterator[_Content]:
     nodes, apps, static = (item in egress.consumers and egress.configured for item in ("Nodes", "Apps", "StaticPods"))
@@ -92,7 +92,7 @@ def _iter_contents(
     proxied = bool(egress.http_proxy or egress.https_proxy)
     any_secret = False
 
-    systemd = build_systemd_name(identity, own=egress.own_drop_in)
+    systemd = build_systemd_name(identity, own_name=egress.own_drop_in)
     for name in build_systemd_names(identity):
         # the one of the other name stays while machines boot with it
         if (name == systemd and (nodes or static) and proxied) or name in named:
@@ -104,24 +104,24 @@ def _iter_contents(
         yield (
             "Secret",
             windows_secret,
-            {windows_proxy.KEY: windows_proxy.build_secret_value(egress if nodes else nothing, identity)},
+            {windows_proxy.KEY: windows_proxy.encode_proxy_reg(egress if nodes else nothing, identity)},
         )
-    values = build_values_name(identity, own=egress.own_values)
+    values = build_values_name(identity, own_name=egress.own_values)
     # another pair stays while it is named, after the names were changed
     pairs = [item for item in list_values_names(identity) if item != values and item in named]
     if (apps and proxied) or values in named:
         pairs.append(values)
     for name in pairs:
         any_secret = True
-        yield "Secret", name, {VALUES: render_secret(egress if apps else nothing)}
+        yield "Secret", name, {VALUES: render_values_secret(egress if apps else nothing)}
     if (nodes or apps) and egress.trust:
         yield "ConfigMap", build_ca_name(identity), {BUNDLE_KEY: format_pem(egress.trust)}
     if any_secret:
         for name in dict.fromkeys((*pairs, values)):
-            yield "ConfigMap", name, {VALUES: render_config_map(cluster, egress if apps else nothing)}
+            yield "ConfigMap", name, {VALUES: render_values_config_map(cluster, egress if apps else nothing)}
 
 
-class Namesake(msgspec.Struct, frozen=True):
+class IdentityConflict(msgspec.Struct, frozen=True):
     """A Cluster whose id another one of the same namespace has; both as (namespace, name)."""
 
     holder: tuple[str, str]
@@ -137,7 +137,7 @@ class Namesake(msgspec.Struct, frozen=True):
         return f"{clusters} have one id, {self.identity}: {who}, and nothing is made for {self.later[1]}"
 
 
-def find_namesakes(clusters: Collection[Cluster]) -> dict[tuple[str, str], Namesake]:
+def find_identity_conflicts(clusters: Collection[Cluster]) -> dict[tuple[str, str], IdentityConflict]:
     """Return the clusters that get no objects because an older one has their ID.
 
     Without ages, the one named like the ID wins.
@@ -152,11 +152,11 @@ def find_namesakes(clusters: Collection[Cluster]) -> dict[tuple[str, str], Names
         holder, *others = sorted(several, key=lambda item: _get_sort_key(item, identity))
         for other in others:
             known = other.metadata.creation_timestamp is not None and holder.metadata.creation_timestamp is not None
-            duplicates[get_key(other)] = Namesake(get_key(holder), get_key(other), identity, known)
+            duplicates[get_namespaced_name(other)] = IdentityConflict(get_namespaced_name(holder), get_namespaced_name(other), identity, known)
     return duplicates
 
 
-def get_key(cluster: Cluster) -> tuple[str, str]:
+def get_namespaced_name(cluster: Cluster) -> tuple[str, str]:
     """Namespace and name."""
     return cluster.metadata.namespace or "", cluster.metadata.name
 

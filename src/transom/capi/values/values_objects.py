@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from transom.capi.bootstrap.yaml_text import Tree, render
+from transom.capi.bootstrap.yaml_text import Tree, render_yaml
 from transom.capi.values.cluster_identity import InvalidIdentity, build_values_name, get_cluster_id
 from transom.proxy.networks import compute_dns_address, find_first_cidr
 from transom.proxy.objects import AppReference, Cluster
@@ -20,7 +20,7 @@ API_VERSIONS: Final = {APP: "application.giantswarm.io/v1alpha1", HELM_RELEASE: 
 """The kinds that can reference values objects, each with its default `apiVersion`."""
 
 
-def render_config_map(cluster: Cluster, egress: Egress) -> str:
+def render_values_config_map(cluster: Cluster, egress: Egress) -> str:
     """Return YAML: section `cluster`, whose content the RFC prints and which charts read, without what is not known.
 
     Nothing stands at top level: charts merge a top-level `proxy` over `cluster.proxy`, and so over a user's own.
@@ -28,14 +28,14 @@ def render_config_map(cluster: Cluster, egress: Egress) -> str:
     pods, services = find_first_cidr(cluster.pods), find_first_cidr(cluster.services)
     dns = compute_dns_address(services) if services else None
     tree: Tree = {
-        "calico": _drop_unknown(CIDR=pods),
-        "kubernetes": {"API": _drop_unknown(clusterIPRange=services), "DNS": _drop_unknown(IP=dns)},
-        "proxy": _drop_unknown(noProxy=egress.no_proxy),
+        "calico": _drop_empty_values(CIDR=pods),
+        "kubernetes": {"API": _drop_empty_values(clusterIPRange=services), "DNS": _drop_empty_values(IP=dns)},
+        "proxy": _drop_empty_values(noProxy=egress.no_proxy),
     }
-    return render({"cluster": tree})
+    return render_yaml({"cluster": tree})
 
 
-def render_secret(egress: Egress) -> Secret:
+def render_values_secret(egress: Egress) -> Secret:
     """YAML: `cluster.proxy`, with the RFC's names and those that today's charts read.
 
     At top level as cluster-apps-operator writes it (238b0aa, service/controller/resource/clustersecret/desired.go): for
@@ -43,11 +43,11 @@ def render_secret(egress: Egress) -> Secret:
     """
     http, https = egress.http_proxy, egress.https_proxy
     http_url, https_url = http.reveal() if http else "", https.reveal() if https else ""
-    names = _drop_unknown(httpProxy=http_url, httpsProxy=https_url, http=http_url, https=https_url, noProxy=egress.no_proxy)
-    upstream = _drop_unknown(http_proxy=http_url, https_proxy=https_url, no_proxy=egress.no_proxy)
-    variables = _drop_unknown(NO_PROXY=egress.no_proxy, HTTP_PROXY=http_url, HTTPS_PROXY=https_url)
+    names = _drop_empty_values(httpProxy=http_url, httpsProxy=https_url, http=http_url, https=https_url, noProxy=egress.no_proxy)
+    upstream = _drop_empty_values(http_proxy=http_url, https_proxy=https_url, no_proxy=egress.no_proxy)
+    variables = _drop_empty_values(NO_PROXY=egress.no_proxy, HTTP_PROXY=http_url, HTTPS_PROXY=https_url)
     env = [{"name": name, "value": value} for name, value in variables.items()]
-    return Secret(render({"cluster": {"proxy": names}, **upstream, "env": env}))
+    return Secret(render_yaml({"cluster": {"proxy": names}, **upstream, "env": env}))
 
 
 def render_peer_values(egress: Egress, items: Collection[str], *, hide: bool = False) -> Secret:
@@ -57,14 +57,14 @@ def render_peer_values(egress: Egress, items: Collection[str], *, hide: bool = F
     """
     urls = {"http": egress.http_proxy, "https": egress.https_proxy}
     texts = {name: ("***" if hide else url.reveal()) for name, url in urls.items() if url}
-    return Secret(render({"proxy": _drop_unknown(noProxy=",".join(items), **texts)}))
+    return Secret(render_yaml({"proxy": _drop_empty_values(noProxy=",".join(items), **texts)}))
 
 
 PEER_CHANGES: Final = frozenset("&+'<>\"%")
 """The characters of a URL that cluster-apps-operator's drop-in does not keep: it escapes as HTML, and doubles no `%`."""
 
 
-def _drop_unknown(**values: str | None) -> dict[str, str]:
+def _drop_empty_values(**values: str | None) -> dict[str, str]:
     return {name: value for name, value in values.items() if value}
 
 
@@ -89,21 +89,21 @@ def find_identity(name: str, identities: Collection[str]) -> str | None:
     return next(iter(identities)) if len(identities) == 1 else None
 
 
-def build_references(app: AppReference, cluster: Cluster, *, own: bool = False) -> dict[str, Any]:
+def build_references(app: AppReference, cluster: Cluster, *, own_name: bool = False) -> dict[str, Any]:
     """Build the part of the object that refers to the values, as its kind reads it. Raises InvalidIdentity, KeyError."""
-    fields = build_fields(app.kind, get_cluster_id(cluster), cluster.metadata.namespace or "", own=own)
+    fields = build_reference_fields(app.kind, get_cluster_id(cluster), cluster.metadata.namespace or "", own_name=own_name)
     metadata = {"name": app.name, "namespace": app.namespace}
     api_version = app.api_version or API_VERSIONS[app.kind]
     return {"apiVersion": api_version, "kind": app.kind, "metadata": metadata, "spec": build_spec(app.kind, fields)}
 
 
-def build_fields(kind: str, identity: str, namespace: str, *, own: bool = False) -> dict[str, Any]:
+def build_reference_fields(kind: str, identity: str, namespace: str, *, own_name: bool = False) -> dict[str, Any]:
     """Build the fields by which a kind names the values objects of a cluster; `own` as in `build_values_name`.
 
     Giant Swarm's App names a ConfigMap and a Secret, whose key is `values`. Flux's HelmRelease lists them in `valuesFrom`,
     with the key of a whole values file; the later takes precedence (github.com/fluxcd/helm-controller, docs/spec/v2).
     """
-    name = build_values_name(identity, own=own)
+    name = build_values_name(identity, own_name=own_name)
     if kind == HELM_RELEASE:
         return {"valuesFrom": [{"kind": item, "name": name, "valuesKey": KEY} for item in ("ConfigMap", "Secret")]}
     return {field: {"name": name, "namespace": namespace} for field in ("configMap", "secret")}

@@ -18,7 +18,7 @@ SECRET = 1_048_576
 KEY = "content"
 
 
-class Carried(msgspec.Struct, frozen=True):
+class EncodedFile(msgspec.Struct, frozen=True):
     """An encoded file: its entry and, if it refers to a Secret, the name of that and the text under its only key."""
 
     file: File
@@ -26,14 +26,14 @@ class Carried(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class TooLarge(ValueError):
+class ContentTooLarge(ValueError):
     """A file that no Secret can hold; the message says how large it is."""
 
 
 Encoding = Literal["base64", "gzip+base64"]
 
 
-def carry(path: str, content: bytes, permissions: str, owner: str) -> Carried:
+def encode_file_content(path: str, content: bytes, permissions: str, owner: str) -> EncodedFile:
     """In base64, gzipped where that is needed or shorter; outside the template if it is too long. Raises TooLarge.
 
     `owner` begins the name of a Secret. An empty file is gzipped too: `content` must not be empty.
@@ -41,30 +41,30 @@ def carry(path: str, content: bytes, permissions: str, owner: str) -> Carried:
     plain = base64.b64encode(content).decode("ascii")
     zipped = base64.b64encode(gzip.compress(content, mtime=0)).decode("ascii")
     if content and len(plain) <= INLINE:
-        return Carried(File(path, permissions=permissions, encoding="base64", content=plain))
+        return EncodedFile(File(path, permissions=permissions, encoding="base64", content=plain))
     if len(zipped) <= INLINE:
-        return Carried(File(path, permissions=permissions, encoding="gzip+base64", content=zipped))
+        return EncodedFile(File(path, permissions=permissions, encoding="gzip+base64", content=zipped))
     gzipped = len(zipped) < len(plain)
     text = zipped if gzipped else plain
     if len(text) > SECRET:
-        raise TooLarge(f"{len(content):,} bytes are {len(text):,} in base64; a Secret holds {SECRET:,}")
+        raise ContentTooLarge(f"{len(content):,} bytes are {len(text):,} in base64; a Secret holds {SECRET:,}")
     name = f"{owner}-file-{hashlib.sha256(content).hexdigest()[:10]}"
     source = ContentSource(SecretKey(name, KEY))
     encoding: Encoding = "gzip+base64" if gzipped else "base64"
-    return Carried(File(path, permissions=permissions, encoding=encoding, content_from=source), name, text)
+    return EncodedFile(File(path, permissions=permissions, encoding=encoding, content_from=source), name, text)
 
 
 def read_script(name: str) -> bytes:
     """Read a script of this package, with Windows line endings and without comments, since it has to fit into INLINE."""
-    return _for_windows(importlib.resources.files("transom.capi") / "scripts" / name)
+    return _to_windows_script(importlib.resources.files("transom.capi") / "scripts" / name)
 
 
 def read_payload_script(name: str) -> bytes:
     """Read a script that is also in the payload of kubeadm clusters."""
-    return _for_windows(importlib.resources.files("transom.payloads") / "kubeadm" / name)
+    return _to_windows_script(importlib.resources.files("transom.payloads") / "kubeadm" / name)
 
 
-def _for_windows(file: Traversable) -> bytes:
+def _to_windows_script(file: Traversable) -> bytes:
     lines = (line for line in file.read_text("ascii").splitlines() if not line.startswith("rem "))
     return "".join(f"{line}\r\n" for line in lines).encode("ascii")
 

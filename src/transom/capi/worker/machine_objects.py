@@ -38,13 +38,13 @@ def build_machine_pool(inputs: WorkerInputs, provider: Provider, pool: Pool) -> 
         "apiVersion": provider.api_version,
         "kind": pool.kind,
         "metadata": build_metadata(inputs, pool.called(inputs), provider.annotations(inputs)),
-        "spec": _merge(pool.spec(inputs), inputs.machine),
+        "spec": _merge_overrides(pool.spec(inputs), inputs.machine),
     }
 
 
 def build_machine_template(inputs: WorkerInputs, provider: Provider) -> Object:
     """Return the provider's template of a machine."""
-    body = {"template": {"spec": _merge(provider.machine(inputs), inputs.machine)}}
+    body = {"template": {"spec": _merge_overrides(provider.machine(inputs), inputs.machine)}}
     return {
         "apiVersion": provider.api_version,
         "kind": provider.template,
@@ -53,7 +53,7 @@ def build_machine_template(inputs: WorkerInputs, provider: Provider) -> Object:
     }
 
 
-def build_bootstrap(inputs: WorkerInputs, spec: Object, settings: Object) -> Object:
+def build_bootstrap_config(inputs: WorkerInputs, spec: Object, settings: Object) -> Object:
     """Build the KubeadmConfigTemplate, or a pool's KubeadmConfig; `settings` are hashed with it."""
     body: Object = spec if inputs.machine_pool else {"template": {"spec": spec}}
     return {
@@ -64,7 +64,7 @@ def build_bootstrap(inputs: WorkerInputs, spec: Object, settings: Object) -> Obj
     }
 
 
-def build_owner(inputs: WorkerInputs, configuration: Object, machine: Object) -> Object:
+def build_deployment_or_pool(inputs: WorkerInputs, configuration: Object, machine: Object) -> Object:
     """Build the MachineDeployment or the MachinePool."""
     beta2 = inputs.api_version == "v1beta2"
     named = {f"{CLUSTER}/deployment-name": inputs.deployment}
@@ -104,14 +104,14 @@ def _build_reference(made: Object, *, beta2: bool) -> Object:
     return {**api, "kind": made["kind"], "name": made["metadata"]["name"]}
 
 
-def _merge(made: Object, overrides: Mapping[str, Any]) -> Object:
+def _merge_overrides(made: Object, overrides: Mapping[str, Any]) -> Object:
     """Return `made` with `overrides`, mapping by mapping; a null removes a field."""
     merged = dict(made)
     for key, value in overrides.items():
         if value is None:
             merged.pop(key, None)
         elif isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
-            merged[key] = _merge(merged[key], value)
+            merged[key] = _merge_overrides(merged[key], value)
         else:
             merged[key] = value
     return merged

@@ -10,7 +10,7 @@ import msgspec
 from transom.capi.bootstrap import windows_proxy
 from transom.capi.bootstrap.kubeadm import Entries, File, compress_file, encode_file
 from transom.capi.check import upstream, upstream_network
-from transom.capi.check.input_checks import Checks
+from transom.capi.check.input_checks import InputChecks
 from transom.capi.check.node_ports import CLUSTER_KINDS, NODE_PORTS, describe_rules, find_closed_ports
 from transom.capi.check.worker_inputs import SERVICE_CIDR, WorkerInputs
 from transom.capi.providers.provider import Provider
@@ -75,7 +75,7 @@ class _WorkerBuilder:
         self._provider: Provider = PROVIDERS[inputs.provider]
         self._egress = egress if egress is not None and egress.configured else None
         self._pool = self._provider.pool if inputs.machine_pool else None
-        self._checks = Checks(inputs, self._provider, file)
+        self._checks = InputChecks(inputs, self._provider, file)
         self._secrets: dict[str, Object] = {}
         self._texts: dict[tuple[str, str], str] = {}
 
@@ -91,13 +91,13 @@ class _WorkerBuilder:
         if self._inputs.machine_pool:
             # what CAPA puts into a launch template is not gzipped as a whole
             entries = msgspec.structs.replace(entries, files=tuple(compress_file(file) for file in entries.files))
-        spec = self._bootstrap_spec(entries)
+        spec = self._build_bootstrap_spec(entries)
         findings += entry_findings
         findings += self._check_size(spec, entries)
         if has_errors(findings):
             return WorkerTemplate(findings=tuple(findings))
-        bootstrap = machine_objects.build_bootstrap(self._inputs, spec, self._hash_inputs())
-        owner = machine_objects.build_owner(self._inputs, bootstrap, machine)
+        bootstrap = machine_objects.build_bootstrap_config(self._inputs, spec, self._collect_hashed_inputs())
+        owner = machine_objects.build_deployment_or_pool(self._inputs, bootstrap, machine)
         proxy = windows_proxy.build_secret_name(self._identity)
         return WorkerTemplate(
             objects=(*self._secrets.values(), bootstrap, machine, owner, *self._build_resource_set()),
@@ -123,11 +123,11 @@ class _WorkerBuilder:
         for index, item in enumerate(inputs.files):
             try:
                 data = base64.b64decode(item.content_base64, validate=True) if item.content_base64 else item.content.encode()
-                carried = file_content.carry(item.path.replace("\\", "/"), data, item.permissions, inputs.deployment)
+                carried = file_content.encode_file_content(item.path.replace("\\", "/"), data, item.permissions, inputs.deployment)
             except binascii.Error:
                 findings.append(self._checks.build_finding("error", ("files", index, "contentBase64"), "not valid base64"))
                 continue
-            except file_content.TooLarge as error:
+            except file_content.ContentTooLarge as error:
                 findings.append(self._checks.build_finding("error", ("files", index, "content"), str(error)))
                 continue
             files.append(carried.file)
@@ -137,8 +137,8 @@ class _WorkerBuilder:
         if self._egress is None:
             return made, findings
         name = windows_proxy.build_secret_name(self._identity)
-        proxy = windows_proxy.build_entries(name)
-        self._add_secret(name, {windows_proxy.KEY: windows_proxy.build_secret_value(self._egress, self._identity).reveal()})
+        proxy = windows_proxy.build_windows_entries(name)
+        self._add_secret(name, {windows_proxy.KEY: windows_proxy.encode_proxy_reg(self._egress, self._identity).reveal()})
         # the proxy first, and last of all what puts it back
         return Entries(proxy.files + made.files, proxy.pre + made.pre, made.post + proxy.post), findings
 
@@ -162,7 +162,7 @@ class _WorkerBuilder:
             **arguments,
         }
 
-    def _bootstrap_spec(self, entries: Entries) -> Object:
+    def _build_bootstrap_spec(self, entries: Entries) -> Object:
         alone = {"register-with-taints", *_SERVICE_ARGUMENTS} - set(self._inputs.kubelet_arguments)
         arguments = {name: value for name, value in self._build_kubelet_arguments().items() if name not in alone}
         listed: Any = arguments
@@ -197,7 +197,7 @@ class _WorkerBuilder:
             **({"verbosity": self._inputs.verbosity} if self._inputs.verbosity is not None else {}),
         }
 
-    def _hash_inputs(self) -> Object:
+    def _collect_hashed_inputs(self) -> Object:
         """Return the settings that require a new template. Credentials are not among them: no hash of them is published."""
         if self._egress is None:
             return {}
@@ -320,24 +320,24 @@ class _WorkerBuilder:
 _USERS = ("MachineSet", "MachinePool", "Machine", "KubeadmConfig")
 
 
-def iter_replaced(made: Iterable[Object], existing: Iterable[Object]) -> Iterator[str]:
+def iter_obsolete_objects(new_objects: Iterable[Object], existing: Iterable[Object]) -> Iterator[str]:
     """Yield the `existing` objects (of an earlier run, or of the cluster) that are not made any more, and their uses.
 
     A MachineSet, a MachinePool, a KubeadmConfig or a Machine uses what it names. Without any of them among `existing` that
     cannot be determined.
     """
     existing = list(existing)
-    made = list(made)
-    workers = {item["metadata"].get("labels", {}).get(WORKER_LABEL) for item in made} - {None}
-    current = {_get_identity(item) for item in made}
+    new_objects = list(new_objects)
+    workers = {item["metadata"].get("labels", {}).get(WORKER_LABEL) for item in new_objects} - {None}
+    current = {_get_object_key(item) for item in new_objects}
     users = [item for item in existing if item.get("kind") in _USERS]
     for item in existing:
         owner = (item.get("metadata", {}).get("labels") or {}).get(WORKER_LABEL)
-        kind, namespace, name = _get_identity(item)
+        kind, namespace, name = _get_object_key(item)
         if owner not in workers or (kind, namespace, name) in current or (kind in _USERS and not _is_own_configuration(item)):
             continue
         using = next(
-            (user for user in users if _get_identity(user)[1] == namespace and _contains_string(user.get("spec"), name)), None
+            (user for user in users if _get_object_key(user)[1] == namespace and _contains_string(user.get("spec"), name)), None
         )
         if using is not None:
             yield f"{kind} {namespace}/{name} is an old one; {using['kind']} {using['metadata']['name']} still uses it: keep it"
@@ -353,7 +353,7 @@ def _is_own_configuration(item: Object) -> bool:
     return item.get("kind") == "KubeadmConfig" and not any(owner.get("kind") == "Machine" for owner in owners)
 
 
-def _get_identity(item: Object) -> tuple[str, str, str]:
+def _get_object_key(item: Object) -> tuple[str, str, str]:
     metadata = item.get("metadata", {})
     return item.get("kind", ""), metadata.get("namespace", ""), metadata.get("name", "")
 

@@ -24,7 +24,7 @@ _PROVIDERS: Final = ("<!-- providers: written by scripts/reference -->", "<!-- /
 _UPSTREAM: Final = ("<!-- what upstream says -->", "<!-- end -->")
 
 
-def update_page(page: str) -> str:
+def update_workers_page(page: str) -> str:
     """Return the page with both tables between their marks updated."""
     return _replace_between(_replace_between(page, _PROVIDERS, _iter_provider_lines()), _UPSTREAM, _iter_fact_lines())
 

@@ -7,7 +7,7 @@ import typer
 
 from transom import __version__
 from transom.cli.cluster import ClusterOptions, describe_server, run_with_client
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import Output, with_option_groups
 from transom.cli.output import Format, fail, print_data, print_lines
 from transom.common.revision import describe_version, read_revision
@@ -53,7 +53,7 @@ def version(
         except ConfigurationError as error:
             if cluster.kubeconfig or cluster.context:
                 fail(str(error))
-            tell(f"transom: the version of this program only, since no cluster is configured: {error}")
+            print_to_stderr(f"transom: the version of this program only, since no cluster is configured: {error}")
         else:
             versions |= run_with_client(cluster, lambda item: _read_versions(item, cluster.own))
     if output is not Format.TEXT:

@@ -9,10 +9,10 @@ import typer
 
 from transom.cli.cluster import ClusterOptions, describe_server, run_with_client
 from transom.cli.host_selection import HostSelection
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import Output, with_option_groups
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
-from transom.cli.stopping import note_reported, signal_name
+from transom.cli.stopping import mark_stop_reported, get_signal_name
 
 if TYPE_CHECKING:
     from transom.controllers.clusters.adoption import PeerObject, PublicClusters
@@ -60,11 +60,11 @@ def adopt(
     until they are adopted. To adopt an object of another owner (Conflict), name it secret/NAME or configmap/NAME, with -n.
     """
     if peer is None:
-        from transom.cli.object_adoption import adopt_named
+        from transom.cli.object_adoption import adopt_selected_objects
 
         if drop_values or services:
             fail(f"{'--drop-values' if drop_values else '--services'} is for --from")
-        adopt_named(cluster, timeout, output, yes=yes)
+        adopt_selected_objects(cluster, timeout, output, yes=yes)
         return
     if not cluster.is_empty:
         fail("--from takes over everything of that operator: leave out names, --all and -l")
@@ -103,10 +103,10 @@ def adopt(
 
     if peer is AdoptionSource.WMCO:
         taken, stopped = _find_candidates(cluster, adopt_hosts, yes=yes)
-        _print([(item, item.detail) for item in taken], peer, output, stopped=stopped)
+        _print_candidates([(item, item.detail) for item in taken], peer, output, stopped=stopped)
     else:
         present, stopped = _find_candidates(cluster, adopt_clusters, yes=yes)
-        _print([(item, ", ".join(item.loses)) for item in present], peer, output, stopped=stopped)
+        _print_candidates([(item, ", ".join(item.loses)) for item in present], peer, output, stopped=stopped)
 
 
 def _print_selector(public: "PublicClusters") -> None:
@@ -116,14 +116,14 @@ def _print_selector(public: "PublicClusters") -> None:
     from transom.proxy.objects import build_selector_value
 
     selector = json.dumps(build_selector_value(public.selector))
-    tell(f"transom: to keep them unchanged, set spec.clusterSelector of EgressProxy/cluster to {selector}")
+    print_to_stderr(f"transom: to keep them unchanged, set spec.clusterSelector of EgressProxy/cluster to {selector}")
     ((key, value),) = public.selector.match_labels.items()
     for item in public.to_label:
         name = f"clusters.cluster.x-k8s.io {item.metadata.name} -n {item.metadata.namespace}"
-        tell(f"transom: first: kubectl label {name} {key}={value}")
+        print_to_stderr(f"transom: first: kubectl label {name} {key}={value}")
 
 
-def _print(
+def _print_candidates(
     candidates: "Sequence[tuple[PeerObject | WindowsCandidate, str]]", peer: AdoptionSource, output: Format, *, stopped: bool
 ) -> None:
     if output is Format.TEXT:
@@ -131,13 +131,13 @@ def _print(
             place = f"{entry.namespace}/" if entry.namespace else ""
             print_lines(f"{entry.kind} {place}{entry.name}: {entry.result}{f' ({detail})' if detail else ''}")
         if not candidates and not stopped:
-            tell(f"transom: there is nothing of {peer.value}")
+            print_to_stderr(f"transom: there is nothing of {peer.value}")
     else:
         print_data([item for item, _ in candidates], output)
     if stopped:
-        note_reported()
+        mark_stop_reported()
         fail(
-            f"stopped by {signal_name()}: the current object may have been handed over; run the command again to continue",
+            f"stopped by {get_signal_name()}: the current object may have been handed over; run the command again to continue",
             ExitCode.INTERRUPTED,
         )
     if any(item.result.startswith("kept") for item, _ in candidates):
@@ -146,7 +146,7 @@ def _print(
 
 def _find_candidates(
     cluster: ClusterOptions,
-    look: "Callable[[Client, Objects, ResolvedSettings, Callable[[_T], object]], Coroutine[Any, Any, None]]",
+    list_candidates: "Callable[[Client, Objects, ResolvedSettings, Callable[[_T], object]], Coroutine[Any, Any, None]]",
     *,
     yes: bool,
 ) -> "tuple[list[_T], bool]":
@@ -154,25 +154,25 @@ def _find_candidates(
     from datetime import UTC, datetime
 
     from transom.cli.findings import print_findings
-    from transom.sources.api_server import DefinitionsMissing, load
-    from transom.sources.examination import examine
+    from transom.sources.api_server import DefinitionsMissing, load_objects
+    from transom.sources.examination import examine_objects
 
     candidates: list[_T] = []
 
     async def run(client: "Client") -> None:
         try:
-            objects = await load(client, cluster.own)
+            objects = await load_objects(client, cluster.own)
         except DefinitionsMissing as error:
             if yes:
                 raise
             objects = error.objects
-        examined = examine(objects, datetime.now(UTC), client.connection.server)
+        examined = examine_objects(objects, datetime.now(UTC), client.connection.server)
         if examined.errors:
             print_findings(examined.errors, sys.stderr)
             fail(f"{describe_server(client.connection)}: the settings in the cluster are invalid")
-        await look(client, objects, examined.settings, candidates.append)
+        await list_candidates(client, objects, examined.settings, candidates.append)
         if not candidates:
-            tell(f"transom: asked {describe_server(client.connection)}")
+            print_to_stderr(f"transom: asked {describe_server(client.connection)}")
 
     try:
         run_with_client(cluster, run, reports=True)

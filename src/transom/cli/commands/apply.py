@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transom.cli.findings import Source, examine_or_fail
-from transom.cli.hosts import UNTOUCHED, HostOptions, end, print_hosts, run_host_command
+from transom.cli.hosts import UNTOUCHED, HostOptions, exit_with_result, print_hosts, run_host_command
 from transom.cli.options import Output, with_option_groups
-from transom.cli.output import ExitCode, Format, fail, report_stop
+from transom.cli.output import ExitCode, Format, fail, exit_when_stopped
 
 if TYPE_CHECKING:
     from transom.apply.report import HostReport
@@ -56,7 +56,7 @@ def apply(
     """
     if not dry_run and not objects:
         source.require_source("apply")
-    _carry_out(
+    _apply_or_compare(
         source, hosts, output, dry_run=dry_run, all_at_once=all_at_once, objects=objects, remove=remove, take_over=take_over
     )
 
@@ -70,10 +70,10 @@ def diff(
     The command changes nothing on any host. Exit codes: 0 nothing differs, 1 something differs, 3 a host was not read or
     was skipped.
     """
-    _carry_out(source, hosts, output, dry_run=True, all_at_once=False, objects=objects, remove=remove)
+    _apply_or_compare(source, hosts, output, dry_run=True, all_at_once=False, objects=objects, remove=remove)
 
 
-def _carry_out(
+def _apply_or_compare(
     source: Source,
     hosts: HostOptions,
     output: Format,
@@ -89,12 +89,12 @@ def _carry_out(
 
         write_objects(source, output, dry_run=dry_run)
         return
-    with report_stop(UNTOUCHED):
+    with exit_when_stopped(UNTOUCHED):
         import msgspec
 
         from transom.apply.report import Report, merge_reports
-        from transom.cli.manager import find_manager, find_skipped, pause
-        from transom.cli.rollout import carry_out, compare
+        from transom.cli.manager import find_manager, find_foreign_hosts, pause_instances
+        from transom.cli.rollout import apply_settings, compare_hosts
 
         operators = source
         if take_over and source.filename:
@@ -103,14 +103,14 @@ def _carry_out(
         targets, outside = _read_targets(source, hosts, remove=remove)
         manager = find_manager(source, adopts=take_over)
         if take_over and operators.filename and operators.context and not dry_run:
-            pause(targets, operators)
-        skipped = find_skipped(targets, source)
+            pause_instances(targets, operators)
+        skipped = find_foreign_hosts(targets, source)
         free = [target for target in targets if target.instance.place.object not in skipped]
-        work = compare(free, hosts, manager) if dry_run else carry_out(free, hosts, manager, all_at_once=all_at_once)
+        work = compare_hosts(free, hosts, manager) if dry_run else apply_settings(free, hosts, manager, all_at_once=all_at_once)
         merged = merge_reports(targets, skipped, run_host_command(work, verbose=source.verbose))
         report = Report((*merged.hosts, *outside), merged.stopped)
     print_hosts(report, source, output, planned=dry_run)
-    end(report, planned=dry_run)
+    exit_with_result(report, planned=dry_run)
 
 
 def _read_targets(source: Source, hosts: HostOptions, *, remove: bool) -> "tuple[list[Target], list[HostReport]]":

@@ -11,7 +11,7 @@ from transom.capi.check.worker_inputs import ProviderName
 from transom.cli.completion import complete_provider
 from transom.cli.examples import build_epilog
 from transom.cli.findings import Source, print_findings
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import with_option_groups
 from transom.cli.output import ExitCode, Format, fail, print_data, print_document, to_yaml_stream
 from transom.cli.output_files import Force, write_files
@@ -84,7 +84,7 @@ def worker(
     control_plane_version: Annotated[
         str | None,
         typer.Option(
-            "--control-plane-version", metavar="v1.N.M", help="Version of the control plane, to check the version skew."
+            "--control-plane-version", metavar="v1.N.M", help="Version of the control plane, to check_templates the version skew."
         ),
     ] = None,
     windows: Annotated[
@@ -140,7 +140,7 @@ def worker(
     The output contains templates, a MachineDeployment or MachinePool, the proxy, and kube-proxy.
     """
     from transom.capi.check.worker_inputs import build_schema as inputs_schema
-    from transom.capi.worker.worker_objects import build_worker, iter_replaced
+    from transom.capi.worker.worker_objects import build_worker, iter_obsolete_objects
 
     if schema:
         print_data(inputs_schema(), Format.JSON)
@@ -152,26 +152,26 @@ def worker(
     if cluster_namespace is not None:
         flags["namespace"] = cluster_namespace
     wanted, user_fields = _read_inputs(inputs, flags)
-    wanted, egress, identity = _read_cluster(source, wanted, named="namespace" in user_fields)
+    wanted, egress, identity = _fill_inputs_from_cluster(source, wanted, named="namespace" in user_fields)
     made = build_worker(wanted, egress, identity, inputs or "", _find_infrastructure(source, wanted))
     print_findings(made.findings, sys.stderr)
     if any(finding.severity == "error" for finding in made.findings):
         raise SystemExit(ExitCode.INVALID)
     for note in (*_iter_default_notes(wanted, user_fields, settings=bool(source.filename or source.context)), *made.notes):
-        tell(f"note: {note}")
+        print_to_stderr(f"note: {note}")
     objects = {"machines": made.objects, "daemons": made.daemons, "network": made.network}[part]
     present = [
         *_read_objects(previous or ()),
         *(_read_objects([output_dir]) if output_dir and Path(output_dir).is_dir() else ()),
     ]
-    for line in iter_replaced(made.objects, present):
-        tell(f"note: {line}")
+    for line in iter_obsolete_objects(made.objects, present):
+        print_to_stderr(f"note: {line}")
     if output_dir is not None:
-        _write(Path(output_dir), objects, force=force)
+        _write_manifests(Path(output_dir), objects, force=force)
         return
     if made.secret and not show_secrets:
         objects = tuple(item for item in objects if item["metadata"]["name"] != made.secret)
-        tell(
+        print_to_stderr(
             f"note: Secret {wanted.namespace}/{made.secret} holds credentials and is left out: --show-secrets prints it, "
             "--output-dir writes it, and an operator of `transom manifests --cluster-api` keeps it"
         )
@@ -201,7 +201,7 @@ def _get_flag(field: str) -> str:
     return "--cluster-namespace" if field == "namespace" else f"--{field.replace('_', '-')}"
 
 
-def _read_cluster(source: Source, inputs: "WorkerInputs", *, named: bool) -> "tuple[WorkerInputs, Egress | None, str]":
+def _fill_inputs_from_cluster(source: Source, inputs: "WorkerInputs", *, named: bool) -> "tuple[WorkerInputs, Egress | None, str]":
     """Read the Cluster: the inputs with its networks, its settings, and its id; without `named` also its namespace.
 
     All come from the manifests, or from the management cluster of a named context; without these nothing is known.
@@ -249,15 +249,15 @@ def _find_infrastructure(source: Source, inputs: "WorkerInputs") -> "dict[str, A
 
     objects = list(iter_values(source.filename or ()))
     key = (inputs.namespace, inputs.cluster)
-    for cluster in (item for item in objects if item.get("kind") == "Cluster" and _get_item_key(item) == key):
+    for cluster in (item for item in objects if item.get("kind") == "Cluster" and _get_namespaced_name(item) == key):
         reference = cluster["spec"].get("infrastructureRef") or {}
         for item in objects:
-            if item.get("kind") == reference.get("kind") and _get_item_key(item) == (inputs.namespace, reference.get("name")):
+            if item.get("kind") == reference.get("kind") and _get_namespaced_name(item) == (inputs.namespace, reference.get("name")):
                 return item
     return None
 
 
-def _get_item_key(item: Mapping[str, Any]) -> tuple[str, Any]:
+def _get_namespaced_name(item: Mapping[str, Any]) -> tuple[str, Any]:
     metadata = item.get("metadata")
     return (metadata.get("namespace") or "default", metadata.get("name")) if isinstance(metadata, dict) else ("", None)
 
@@ -293,7 +293,7 @@ def _read_objects(paths: Iterable[str]) -> list[dict[str, Any]]:
     return [item for item in object_list if isinstance(item, dict)]
 
 
-def _write(directory: Path, objects: Iterable[Mapping[str, Any]], *, force: bool) -> None:
+def _write_manifests(directory: Path, objects: Iterable[Mapping[str, Any]], *, force: bool) -> None:
     files = {}
     for item in objects:
         metadata = item["metadata"]
@@ -316,7 +316,7 @@ def check(
     """
     import msgspec
 
-    from transom.capi.check.template_check import GivenObject, check
+    from transom.capi.check.template_check import SourceObject, check_templates
 
     objects, files = [], {}
     for path in filename:
@@ -324,12 +324,12 @@ def check(
             fail(f"{path}: no such file or directory", ExitCode.NOT_READ)
         for file in sorted(item for item in Path(path).rglob("*") if item.is_file()) if Path(path).is_dir() else [Path(path)]:
             if file.suffix in (".yaml", ".yml", ".json") and not file.name.endswith("manifest.json"):
-                objects += [GivenObject(str(file), item) for item in _read_objects([str(file)])]
+                objects += [SourceObject(str(file), item) for item in _read_objects([str(file)])]
             elif file.suffix in (".hcl", ".ps1", ".conf", "") and file.stat().st_size < _LARGEST:
                 files[str(file)] = read_regular_text(file, errors="replace")
     if not objects and not files:
         fail(f"{', '.join(filename)}: there is nothing to check", ExitCode.NOT_READ)
-    findings = list(check(objects, files))
+    findings = list(check_templates(objects, files))
     if output is Format.TEXT:
         print_findings(findings, sys.stdout)
     else:
@@ -409,5 +409,5 @@ def image(
     write_files("--output-dir", directory, made.files, force=force)
     if downloads is not None:
         copy_downloads(Path(downloads), directory / "downloads")
-    tell(f"note: packer init {directory} && packer build {directory}")
-    tell(f"note: {LICENCE}")
+    print_to_stderr(f"note: packer init {directory} && packer build {directory}")
+    print_to_stderr(f"note: {LICENCE}")

@@ -44,17 +44,17 @@ def check(
     use `transom doctor`.
     """
     if image is not None:
-        from transom.cli.commands.manifests import examine_image
+        from transom.cli.commands.manifests import require_registry_image
 
         if pre:
-            examine_image("--image", image, any_registry=False)
+            require_registry_image("--image", image, any_registry=False)
 
     async def run(client: "Client") -> "tuple[str, tuple[InstallCheck, ...]]":
         work = _check_before_install(client, cluster.own, image) if pre else _check_after_install(client, cluster.own)
         return describe_server(client.connection), await work
 
     try:
-        server, checks = run_with_client(cluster, run, failing=ExitCode.NOT_READ)
+        server, checks = run_with_client(cluster, run, failure_code=ExitCode.NOT_READ)
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
     if output is not Format.TEXT:
@@ -68,10 +68,10 @@ def check(
 
 
 async def _check_before_install(client: "Client", namespace: str, image: str | None) -> "tuple[InstallCheck, ...]":
-    from transom.cli.install_facts import ask_registry, read_cluster, read_own_rights
+    from transom.cli.install_facts import ask_registry, read_cluster_facts, read_own_rights
     from transom.diagnosis.installation import iter_checks_before
 
-    cluster = await read_cluster(client, namespace)
+    cluster = await read_cluster_facts(client, namespace)
     rights, refused = await read_own_rights(client, namespace, cluster.groups)
     answer = await ask_registry(image) if image is not None else None
     return tuple(iter_checks_before(cluster, rights, refused, answer))
@@ -80,17 +80,17 @@ async def _check_before_install(client: "Client", namespace: str, image: str | N
 async def _check_after_install(client: "Client", namespace: str) -> "tuple[InstallCheck, ...]":
     from datetime import UTC, datetime
 
-    from transom.cli.install_facts import read_account_rights, read_cluster
-    from transom.cli.observation import build_observed, list_status_queries, look_again, read_answers
+    from transom.cli.install_facts import read_account_rights, read_cluster_facts
+    from transom.cli.observation import build_observed, list_status_queries, refresh_stale_objects, run_queries
     from transom.diagnosis.fields import get_name
     from transom.diagnosis.installation import iter_checks_after
 
-    cluster = await read_cluster(client, namespace)
+    cluster = await read_cluster_facts(client, namespace)
     queries = tuple(item for item in list_status_queries(namespace, namespace, "") if item.resource.kind != "Cluster")
     seen = build_observed(
-        await read_answers(client, queries, needed=False), describe_server(client.connection), namespace, datetime.now(UTC)
+        await run_queries(client, queries, required=False), describe_server(client.connection), namespace, datetime.now(UTC)
     )
-    seen = await look_again(client, seen)
+    seen = await refresh_stale_objects(client, seen)
     deployment = next(
         (own_object for own_object in seen.iter_own_objects("Deployment") if get_name(own_object) == "transom"), None
     )

@@ -30,11 +30,11 @@ def demo() -> None:
     """
     from transom.cli.terminal import Terminal
 
-    if not run_until_stopped(_tell(Terminal())):
+    if not run_until_stopped(_run_demo(Terminal())):
         raise SystemExit(ExitCode.NOT_DONE)
 
 
-async def _tell(out: "Console") -> bool:
+async def _run_demo(out: "Console") -> bool:
     from transom.windows.host.queries import SERVICES
     from transom.windows.registry.edits import SetValue
     from transom.windows.registry.values import build_multi_sz
@@ -63,20 +63,20 @@ class _Demo:
             f"It has the services {', '.join(_SERVICES)}. An administrator has given containerd an item of its own, GODEBUG.",
         )
         self._print_title("1. The settings, as manifests; the same objects would be in a cluster")
-        self._write(_build_settings(), ca="Corp Proxy CA 2026")
+        self._write_manifests(_build_settings(), ca="Corp Proxy CA 2026")
         self._out.print((self._directory / "egress.yaml").read_text("utf-8").rstrip(), style="cyan")
         self._print_title("2. transom apply -f DIR")
-        results = [await self._apply("changed")]
+        results = [await self._apply_manifests("changed")]
         self._print_title("3. What the services were started with")
         self._show_environments()
         self._print_title("4. Apply again: no differences, so Transom writes and restarts nothing")
-        results.append(await self._apply("unchanged"))
+        results.append(await self._apply_manifests("unchanged"))
         self._print_title("5. Transom rotates the CA: a new one replaces the old one, services restart, no host reboots")
-        self._write(_build_settings(), ca="Corp Proxy CA 2027")
-        results.append(await self._apply("changed"))
+        self._write_manifests(_build_settings(), ca="Corp Proxy CA 2027")
+        results.append(await self._apply_manifests("changed"))
         self._print_title("6. The proxy is removed")
-        self._write({}, ca=None)
-        results.append(await self._apply("changed"))
+        self._write_manifests({}, ca=None)
+        results.append(await self._apply_manifests("changed"))
         clean = self._host.registry == self._before
         self._show_environments()
         self._print_lines(
@@ -91,7 +91,7 @@ class _Demo:
         self._print_lines("with real parts: Wine, containerd.exe, a proxy that decrypts TLS.")
         return clean and all(results)
 
-    async def _apply(self, expected: str) -> bool:
+    async def _apply_manifests(self, expected: str) -> bool:
         from datetime import UTC
 
         from transom.apply.host_pass import HostPass
@@ -102,10 +102,10 @@ class _Demo:
         from transom.hosts.passes.base_pass import PassSettings
         from transom.hosts.ssh.known_hosts import NoHostKeys
         from transom.sources.directory import load
-        from transom.sources.examination import examine
+        from transom.sources.examination import examine_objects
 
         objects = load([str(self._directory)])
-        examined = examine(objects, datetime.datetime.now(UTC))
+        examined = examine_objects(objects, datetime.datetime.now(UTC))
         (target,) = list_targets(objects, examined.settings, ssh_config=False)
         report = await HostPass(NoHostKeys(), PassSettings(Owner("demo", "in this process"))).report(target)
         print_report(Report((report,)), planned=False)
@@ -121,7 +121,7 @@ class _Demo:
             if not variables:
                 self._out.print("    no proxy variable")
 
-    def _write(self, spec: Mapping[str, Any], *, ca: str | None) -> None:
+    def _write_manifests(self, spec: Mapping[str, Any], *, ca: str | None) -> None:
         import yaml
 
         host = {"address": self._host.address, "port": self._host.port, "username": self._host.username}

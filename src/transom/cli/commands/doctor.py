@@ -9,9 +9,9 @@ import typer
 
 from transom.cli.cluster import describe_server, run_with_client
 from transom.cli.findings import WITHOUT_CLUSTER, Source
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import Output, with_option_groups
-from transom.cli.output import ExitCode, Format, fail, get_columns, print_data, print_lines, report_stop, wrap_line
+from transom.cli.output import ExitCode, Format, fail, get_columns, print_data, print_lines, exit_when_stopped, wrap_line
 from transom.cli.output_files import Force, refuse_conflicts
 from transom.cli.stopping import run_until_stopped
 from transom.common.counting import format_count
@@ -19,7 +19,7 @@ from transom.common.counting import format_count
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from transom.diagnosis.snapshot import Diagnosis, NotMade, Observed
+    from transom.diagnosis.snapshot import Diagnosis, SkippedCheck, ClusterSnapshot
     from transom.kube.client import Client
 
 
@@ -56,14 +56,14 @@ def doctor(
                 fail(f"{flag} is of no use with -f: the objects come from the files")
         if "-" in source.filename:
             fail("-f -: doctor reads its files twice, and the standard input can be read once: write it to a file")
-        seen, written = _read_directory(source, bundle, facts=facts)
+        seen, written = _observe_directory(source, bundle, facts=facts)
     else:
-        work = _read_cluster
+        work = _observe_cluster
         seen, written = run_with_client(
-            source, lambda client: work(client, source, bundle, facts=facts), otherwise=WITHOUT_CLUSTER
+            source, lambda client: work(client, source, bundle, facts=facts), no_cluster_hint=WITHOUT_CLUSTER
         )
     if written:
-        tell(
+        print_to_stderr(
             f"transom: wrote {format_count(written, 'file')} to {bundle}: secrets are masked; look through it "
             f"before you send it"
         )
@@ -77,7 +77,7 @@ def doctor(
         columns = get_columns(sys.stdout)
         print_lines(*_format_lines(findings, columns))
         for missing in seen.unread:
-            tell(f"transom: {missing.what} could not be read: {missing.why}")
+            print_to_stderr(f"transom: {missing.what} could not be read: {missing.why}")
         print_lines(*(line for sentence in _format_skipped(left) for line in wrap_line(sentence, columns)))
         wrong = format_count(len(findings), "finding") if findings else "nothing looks wrong"
         made_of = f"{len(CHECKS) - len(left)} of {len(CHECKS)} checks" if left else format_count(len(CHECKS), "check")
@@ -97,17 +97,17 @@ def _format_lines(findings: "Iterable[Diagnosis]", columns: int | None) -> "Iter
         yield ""
 
 
-def _format_skipped(left: "Iterable[NotMade]") -> "Iterable[str]":
+def _format_skipped(skipped: "Iterable[SkippedCheck]") -> "Iterable[str]":
     """Return a line for each reason why checks were not made, with their names."""
     by_reason: dict[str, list[str]] = {}
-    for item in left:
+    for item in skipped:
         by_reason.setdefault(item.why, []).append(item.id)
     for why, names in by_reason.items():
         verb = why if len(names) == 1 else f"need{why.removeprefix('needs')}"
         yield f"{format_count(len(names), 'check')} {verb}: {', '.join(names)}"
 
 
-def _read_directory(source: Source, bundle: Path | None, *, facts: bool) -> "tuple[Observed, int]":
+def _observe_directory(source: Source, bundle: Path | None, *, facts: bool) -> "tuple[ClusterSnapshot, int]":
     """Return the observed state, and the number of files in the bundle."""
     from transom.diagnosis.reading import observe_values, with_settings
     from transom.sources.directory import iter_values, load
@@ -123,11 +123,11 @@ def _read_directory(source: Source, bundle: Path | None, *, facts: bool) -> "tup
         known = await read_host_facts(objects, seen) if facts else {}
         return await write_bundle(None, bundle, seen, known)
 
-    with report_stop("before the bundle was written"):
+    with exit_when_stopped("before the bundle was written"):
         return seen, run_until_stopped(collect())
 
 
-async def _read_cluster(client: "Client", source: Source, bundle: Path | None, *, facts: bool) -> "tuple[Observed, int]":
+async def _observe_cluster(client: "Client", source: Source, bundle: Path | None, *, facts: bool) -> "tuple[ClusterSnapshot, int]":
     from transom.cli.observation import observe_for_doctor
 
     seen, objects = await observe_for_doctor(client, describe_server(client.connection), source.own, datetime.now(UTC))

@@ -8,10 +8,10 @@ import typer
 from transom.cli.completion import complete_instance
 from transom.cli.findings import Source
 from transom.cli.hosts import HostOptions
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import KeyFile, Output, Port, Username, log_to_stderr, with_option_groups
 from transom.cli.output import ExitCode, Format, fail, print_data
-from transom.cli.stopping import StopPlan, describe_stop, run_until_stopped
+from transom.cli.stopping import StopPlan, register_stop_plan, run_until_stopped
 from transom.proxy.secret import redact_variable
 
 if TYPE_CHECKING:
@@ -77,12 +77,12 @@ def facts(
     def tell_end(host: Host, result: "dict[str, Any] | HostError", seconds: float) -> None:
         if isinstance(result, HostError):
             hint = _INSTANCE if not by_name and str(result) == NOT_RESOLVED else ""
-            tell(f"transom: {host.label}: {result}{hint}")
+            print_to_stderr(f"transom: {host.label}: {result}{hint}")
         elif many:
-            tell(f"{host.label}: read  {seconds:.1f} s")
+            print_to_stderr(f"{host.label}: read  {seconds:.1f} s")
 
     log_to_stderr(verbose=source.verbose)
-    reading = HostReading(
+    reading = HostReader(
         wanted, names, options.timeouts, show_secrets=show_secrets, required=options.require_host_keys, workers=options.workers
     )
     reading.on_end = tell_end
@@ -118,7 +118,7 @@ class Host(NamedTuple):
         return self.name or self.access.address
 
 
-class HostReading:
+class HostReader:
     """The reading of hosts: the current state of each, or why it is not known."""
 
     def __init__(
@@ -142,12 +142,12 @@ class HostReading:
         import time
 
         from transom.apply.roll_out import run_concurrently
-        from transom.cli.state import build_settings, open_host_keys
+        from transom.cli.state import build_pass_settings, open_host_keys
         from transom.hosts.errors import HostError
         from transom.hosts.passes.base_pass import query_host
         from transom.windows.planning.queries import build_facts_queries
 
-        known, pass_settings = open_host_keys(required=self._required), build_settings(self._timeouts)
+        known, pass_settings = open_host_keys(required=self._required), build_pass_settings(self._timeouts)
         queries = build_facts_queries(self._services)
 
         async def read_host(numbered: tuple[int, Host]) -> "tuple[dict[str, Any] | HostError, float]":
@@ -156,10 +156,10 @@ class HostReading:
                 state = await query_host(host.access, known, pass_settings, queries)
             except HostError as error:
                 return error, time.monotonic() - start
-            data = build_view(host.access.address, state, show_secrets=self._show_secrets)
+            data = build_host_view(host.access.address, state, show_secrets=self._show_secrets)
             return ({"name": host.name} if host.name else {}) | data, time.monotonic() - start
 
-        with describe_stop(self._plan_stop):
+        with register_stop_plan(self._build_stop_plan):
             reading = run_concurrently(
                 enumerate(self._hosts), read_host, self._workers, otherwise=lambda _, fault: (fault, 0.0)
             )
@@ -176,7 +176,7 @@ class HostReading:
         return [(host, self._read.get(place) or HostError(STOPPED)) for place, host in enumerate(self._hosts)]
 
     @staticmethod
-    def _plan_stop() -> StopPlan:
+    def _build_stop_plan() -> StopPlan:
         from transom.hosts.passes.base_pass import STOP_SECONDS
 
         left = r"temporary files may stay in C:\Windows\Transom until the next command on the host"
@@ -209,13 +209,13 @@ def _find_instances(source: Source, names: list[str], options: HostOptions) -> l
 
 def parse_addresses(addresses: list[str], username: str, port: int | None, key: Path | None) -> "list[Access]":
     """Return how to reach the hosts that the user named; end the command if an address or the key is invalid."""
-    from transom.cli.init_answers import InvalidAnswer, read_text
+    from transom.cli.init_answers import InvalidAnswer, read_text_file
     from transom.hosts.errors import HostError
     from transom.hosts.ssh.ssh_client import Access, read_configured_port
     from transom.proxy.secret import Secret
 
     try:
-        keys = (Secret(read_text(str(key))),) if key else ()
+        keys = (Secret(read_text_file(str(key))),) if key else ()
     except InvalidAnswer as error:
         fail(str(error))
     _check_key(key, keys)
@@ -251,7 +251,7 @@ def _check_key(path: Path | None, keys: "tuple[Secret, ...]") -> None:
             fail(f"--key {path}: {error}")
 
 
-def build_view(address: str, state: "ObservedState", *, show_secrets: bool) -> dict[str, Any]:
+def build_host_view(address: str, state: "ObservedState", *, show_secrets: bool) -> dict[str, Any]:
     """Return a host as JSON; the userinfo of URLs is redacted without `show_secrets`."""
     from transom.windows import ledger
     from transom.windows.host.queries import ENVIRONMENT, SERVICES

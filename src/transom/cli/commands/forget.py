@@ -28,7 +28,7 @@ def forget(
     """
     if host_key == node:
         fail("forget what? --host-key, or --node")
-    from transom.cli.host_requests import request_hosts
-    from transom.diagnosis.host_requests import Verb
+    from transom.cli.host_requests import request_host_action
+    from transom.diagnosis.host_requests import HostAction
 
-    request_hosts(Verb.FORGET_HOST_KEY if host_key else Verb.FORGET_NODE, selection, waiting, output)
+    request_host_action(HostAction.FORGET_HOST_KEY if host_key else HostAction.FORGET_NODE, selection, waiting, output)

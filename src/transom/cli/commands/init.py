@@ -16,7 +16,7 @@ from transom.cli.init_answers import (
     PASSWORD,
     Answers,
     HostAnswer,
-    ask_rest,
+    ask_missing_answers,
     parse_api_host,
     parse_hosts,
     parse_login,
@@ -28,7 +28,7 @@ from transom.cli.init_answers import (
     read_ca,
     read_key,
 )
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import NAMESPACE
 from transom.cli.output import ExitCode, fail, to_yaml_stream
 from transom.cli.output_files import Force, replace_file
@@ -126,9 +126,9 @@ def init(
     validate -f DIR` passes. It connects to no host, and to a cluster only with --from-cluster or --from-nodes.
     """
     if not force:
-        _refuse_files(directory)
+        _refuse_nonempty_directory(directory)
     answers = Answers(no_proxy=None if no_proxy is None else parse_option("--no-proxy", parse_no_proxy, no_proxy))
-    _take_proxy(answers, proxy, proxy_user)
+    _set_proxy_answers(answers, proxy, proxy_user)
     answers.ca = None if ca is None else parse_option("--ca", read_ca, ca)
     answers.key = None if key is None else parse_option("--key", read_key, key)
     answers.username = parse_option("--username", parse_login, username) if username is not None else answers.username
@@ -142,28 +142,28 @@ def init(
             answers.networks[field] = cidrs
     if api_host:
         answers.networks["internalAPIHost"] = parse_option("--api-host", parse_api_host, api_host)
-    shown_by_host = _simulate(answers) if simulated else None
+    shown_by_host = _add_simulated_host(answers) if simulated else None
     if from_cluster or from_nodes or kubeconfig is not None or context is not None:
         if simulated:
             fail("--simulated knows no cluster: leave --from-cluster, --from-nodes, --kubeconfig and --context out")
-        _take_cluster(answers, ClusterOptions(kubeconfig=kubeconfig, context=context), nodes=from_nodes)
+        _add_cluster_answers(answers, ClusterOptions(kubeconfig=kubeconfig, context=context), nodes=from_nodes)
     if not simulated and sys.stdin.isatty():
-        ask_rest(answers)
-    _complete(answers)
+        ask_missing_answers(answers)
+    _require_answers(answers)
     files = _build_files(answers, namespace)
     examined = _examine_files(files, namespace)
     print_findings(examined.findings, sys.stderr)
     if examined.errors:
         fail(f"nothing was written: the manifests would have {format_count(len(examined.errors), 'error')}", ExitCode.INVALID)
-    _write(directory, files, shown_by_host)
-    tell(f"transom: wrote {', '.join(files)} to {directory}. Next:")
+    _write_manifests(directory, files, shown_by_host)
+    print_to_stderr(f"transom: wrote {', '.join(files)} to {directory}. Next:")
     if simulated:
-        tell(f"  transom simulate {directory} --detach")
+        print_to_stderr(f"  transom simulate {directory} --detach")
     for command in ("validate", "diff", "apply"):
-        tell(f"  transom {command} -f {directory}")
+        print_to_stderr(f"  transom {command} -f {directory}")
 
 
-def _refuse_files(directory: Path) -> None:
+def _refuse_nonempty_directory(directory: Path) -> None:
     """End the command if the directory has files: manifests of two makers in one directory are applied together."""
     if not directory.exists():
         return
@@ -174,7 +174,7 @@ def _refuse_files(directory: Path) -> None:
         fail(f"{directory}: exists and is not empty: name a new directory, or replace its files of the same names with --force")
 
 
-def _take_proxy(answers: Answers, proxy: str | None, user: str | None) -> None:
+def _set_proxy_answers(answers: Answers, proxy: str | None, user: str | None) -> None:
     if user is not None:
         answers.proxy_user = parse_option("--proxy-user", parse_user, user)
     if proxy is None:
@@ -184,13 +184,13 @@ def _take_proxy(answers: Answers, proxy: str | None, user: str | None) -> None:
         fail("--proxy: the URL has a user name, and --proxy-user names one too: keep one of them")
     if inline:
         answers.proxy_user, answers.password = inline, password
-        tell("transom: the user name and the password of --proxy go into a Secret")
+        print_to_stderr("transom: the user name and the password of --proxy go into a Secret")
     elif user is None:
         # who names the proxy alone has said that there is no user
         answers.proxy_user = ""
 
 
-def _take_cluster(answers: Answers, cluster: ClusterOptions, *, nodes: bool) -> None:
+def _add_cluster_answers(answers: Answers, cluster: ClusterOptions, *, nodes: bool) -> None:
     from transom.cli.init_cluster import read_cluster
 
     read = read_cluster(cluster)
@@ -206,10 +206,10 @@ def _take_cluster(answers: Answers, cluster: ClusterOptions, *, nodes: bool) -> 
         answers.offered = read.hosts
     elif answers.hosts is None and read.hosts:
         names = ", ".join(f"{host.name} ({host.address})" for host in read.hosts)
-        tell(f"transom: Windows Nodes are {names}: --from-nodes makes hosts of them")
+        print_to_stderr(f"transom: Windows Nodes are {names}: --from-nodes makes hosts of them")
 
 
-def _simulate(answers: Answers) -> str:
+def _add_simulated_host(answers: Answers) -> str:
     """Fill in a host that lives in a process on this machine; return the private key by which it shows itself."""
     import socket
 
@@ -230,7 +230,7 @@ def _simulate(answers: Answers) -> str:
     return str(own.export_private_key().decode())
 
 
-def _complete(answers: Answers) -> None:
+def _require_answers(answers: Answers) -> None:
     """End the command if something is missing that no option and no answer said."""
     if not answers.proxy:
         fail("name the proxy with --proxy http://proxy.example.com:3128, or use --simulated for a host to try it on")
@@ -286,25 +286,25 @@ def _build_secret(name: str, namespace: str, **values: str) -> dict[str, Any]:
 
 def _examine_files(files: Mapping[str, list[dict[str, Any]]], namespace: str) -> "Examined":
     """Return what `validate` would say of the files."""
-    from transom.sources.examination import examine
+    from transom.sources.examination import examine_objects
     from transom.sources.objects import ObjectReader
 
     reader = ObjectReader(namespace)
     for name, objects in files.items():
         for obj in objects:
             reader.add(obj, name, lambda _: (0, 0))
-    return examine(reader.build_objects(), datetime.now(UTC))
+    return examine_objects(reader.build_objects(), datetime.now(UTC))
 
 
-def _write(directory: Path, files: Mapping[str, list[dict[str, Any]]], shown_by_host: str | None) -> None:
+def _write_manifests(directory: Path, files: Mapping[str, list[dict[str, Any]]], host_private_key: str | None) -> None:
     for name, objects in files.items():
         replace_file(directory / name, (_HEADS[name] + to_yaml_stream(objects)).encode(), private=True)
     ignore = directory / ".gitignore"
     kept = read_regular_text(ignore).splitlines() if ignore.exists() else []
     lines = [*kept, *(line for line in _IGNORED if line not in kept)]
     replace_file(ignore, "".join(f"{line}\n" for line in lines).encode(), private=True)
-    if shown_by_host is not None:
-        replace_file(directory / HOST_KEY, shown_by_host.encode(), private=True)
+    if host_private_key is not None:
+        replace_file(directory / HOST_KEY, host_private_key.encode(), private=True)
 
 
 def create_authority(name: str) -> str:

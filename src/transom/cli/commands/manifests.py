@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from transom.cli.cluster import parse_namespace
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import NAMESPACE, log_to_stderr
 from transom.cli.output import ExitCode, Format, fail, print_data
 from transom.cli.output_files import Force, write_files
@@ -140,14 +140,14 @@ def manifests(
 
     for flag, reference in (("--image", image), ("--metrics-proxy", metrics_proxy), ("--payload-image", payload_image)):
         if reference is not None:
-            examine_image(flag, reference, any_registry=any_registry or flag == "--metrics-proxy")
-    chart_values = _read(values)
+            require_registry_image(flag, reference, any_registry=any_registry or flag == "--metrics-proxy")
+    chart_values = _read_values(values)
     source = context.get_parameter_source("image")
     if chart_values.image.registry and source is not None and source.name == "ENVIRONMENT":
         # what the file says of this install is nearer than what the environment says of all
         image = None
     if payload_image is not None or payload_claim is not None or payload_kubeadm is not None or payload_copied:
-        payload = _build_payload(payload_image, payload_claim, payload_kubeadm, payload_cni, copied=payload_copied)
+        payload = _build_payload_values(payload_image, payload_claim, payload_kubeadm, payload_cni, copied=payload_copied)
         chart_values = replace(chart_values, payload=payload)
     parts = part or list(InstallPart)
     chosen = _merge_options(
@@ -169,16 +169,16 @@ def manifests(
     if output_dir is None and not any_cluster and any(item["kind"] == "ClusterRoleBinding" for item in made):
         _refuse_second_install(namespace)
     if olm_bundle is not None:
-        examine_image("--olm-bundle", olm_bundle, any_registry=any_registry)
+        require_registry_image("--olm-bundle", olm_bundle, any_registry=any_registry)
         if output_dir is None or part:
             fail("--olm-bundle: it needs --output-dir, and no --part")
         _write_bundle(output_dir, made, namespace, olm_bundle, force=force)
     elif output_dir is not None:
-        _write(output_dir, made, namespace, force=force)
+        _write_manifests(output_dir, made, namespace, force=force)
     elif output is Format.JSON:
         print_data({"apiVersion": "v1", "kind": "List", "items": made}, output)
     else:
-        dump(made, sys.stdout)
+        dump_yaml(made, sys.stdout)
 
 
 _CHECK_SECONDS = 3.0
@@ -251,7 +251,7 @@ def list_all_objects(namespace: str) -> list[dict[str, Any]]:
     return build_objects(to_json_data(most), namespace)
 
 
-def get_resource(value: "Mapping[str, Any]") -> "Resource[Any]":
+def build_api_resource(value: "Mapping[str, Any]") -> "Resource[Any]":
     """Return where the API has objects of the kind: the plurals of what `transom manifests` makes are regular."""
     from transom.kube.objects import Metadata
     from transom.kube.resources import Resource
@@ -263,12 +263,12 @@ def get_resource(value: "Mapping[str, Any]") -> "Resource[Any]":
     return Resource(group, version, kind, plural, "namespace" in value["metadata"], Metadata)
 
 
-def _read(file: str | None) -> "Values":
-    from transom.manifests.values import ValuesInvalid, read
+def _read_values(file: str | None) -> "Values":
+    from transom.manifests.values import ValuesInvalid, read_values
     from transom.sources.yaml_text import MAX_BYTES, InvalidText, read_documents
 
     if file is None:
-        return read({})
+        return read_values({})
     try:
         data = sys.stdin.buffer.read(MAX_BYTES + 1) if file == "-" else read_regular_file(file)
         documents = [document.value for document in read_documents(data)]
@@ -279,7 +279,7 @@ def _read(file: str | None) -> "Values":
     if len(documents) > 1 or not isinstance(documents[0] if documents else {}, dict):
         fail(f"--values {file}: must be one mapping, such as `image: {{registry: registry.example}}`")
     try:
-        return read(documents[0] if documents else {})
+        return read_values(documents[0] if documents else {})
     except ValuesInvalid as error:
         fail(f"--values {file}: {error}")
 
@@ -319,7 +319,7 @@ def _merge_options(
     )
 
 
-def examine_image(flag: str, reference: str, *, any_registry: bool) -> None:
+def require_registry_image(flag: str, reference: str, *, any_registry: bool) -> None:
     """See that it is an image that nodes can find; ends the command where it is not.
 
     The first part of a name is a registry where it has a dot or a colon, or is `localhost` (github.com/distribution/reference,
@@ -334,7 +334,7 @@ def examine_image(flag: str, reference: str, *, any_registry: bool) -> None:
         fail(f"{flag}: {reference} names no registry, and nodes would look for it in another one: registry.example/{reference}")
 
 
-def _build_payload(image: str | None, claim: str | None, kubeadm: str | None, cni: str, *, copied: bool) -> "Payload":
+def _build_payload_values(image: str | None, claim: str | None, kubeadm: str | None, cni: str, *, copied: bool) -> "Payload":
     import msgspec
 
     from transom.manifests.values import Payload
@@ -365,7 +365,7 @@ def _parse_image(reference: str) -> "Image":
     return Image(registry=registry, name=name, tag=tag, digest=digest)
 
 
-def _write(directory: Path, objects: list[dict[str, Any]], namespace: str, *, force: bool) -> None:
+def _write_manifests(directory: Path, objects: list[dict[str, Any]], namespace: str, *, force: bool) -> None:
     files: dict[str, bytes] = {}
     for obj in objects:
         meta = obj["metadata"]
@@ -374,16 +374,16 @@ def _write(directory: Path, objects: list[dict[str, Any]], namespace: str, *, fo
     kustomization = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": list(files)}
     files["kustomization.yaml"] = _to_yaml([kustomization])
     write_files("--output-dir", directory, files, force=force)
-    tell(f"{len(files) - 1} objects and kustomization.yaml in {directory}")
+    print_to_stderr(f"{len(files) - 1} objects and kustomization.yaml in {directory}")
 
 
 def _to_yaml(objects: list[dict[str, Any]]) -> bytes:
     text = io.StringIO()
-    dump(objects, text)
+    dump_yaml(objects, text)
     return text.getvalue().encode()
 
 
-def dump(objects: list[dict[str, Any]], file: TextIO) -> None:
+def dump_yaml(objects: list[dict[str, Any]], file: TextIO) -> None:
     """Write objects as YAML, for people."""
     import yaml
 
@@ -419,4 +419,4 @@ def _write_bundle(directory: Path, objects: list[dict[str, Any]], namespace: str
     files = {name: _to_yaml(content) for name, content in documents.items()}
     files["bundle.Dockerfile"] = f"FROM scratch\n{labels}{copies}".encode()
     write_files("--output-dir", directory, files, force=force)
-    tell(f"bundle, catalog, bundle.Dockerfile, and beside.yaml, which is applied first, in {directory}")
+    print_to_stderr(f"bundle, catalog, bundle.Dockerfile, and beside.yaml, which is applied first, in {directory}")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from transom.cli.examples import build_epilog
-from transom.cli.findings import Source, examine, print_findings
-from transom.cli.messages import tell
+from transom.cli.findings import Source, examine_objects, print_findings
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import Output as MergeOutput
 from transom.cli.options import with_option_groups
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
@@ -63,7 +63,7 @@ def merge(
     """
     from transom.proxy.settings import merge_no_proxy
 
-    objects, examined = examine(source)
+    objects, examined = examine_objects(source)
     # the hosts have no part in the lists
     findings = [finding for finding in examined.findings if not finding.object.startswith("WindowsInstance/")]
     print_findings(findings, sys.stderr)
@@ -73,15 +73,15 @@ def merge(
     settings = examined.settings
     lists: list[dict[str, Any]] = []
     if objects.proxy or any(item.metadata.name == "cluster" for item in objects.egress_proxies):
-        lists.append(_build_entry(None, merge_no_proxy(objects, settings.networks)))
+        lists.append(_build_merged_entry(None, merge_no_proxy(objects, settings.networks)))
     for cluster in objects.clusters:
         name = f"{cluster.metadata.namespace}/{cluster.metadata.name}"
-        lists.append(_build_entry(name, merge_no_proxy(objects, settings.networks, cluster)))
+        lists.append(_build_merged_entry(name, merge_no_proxy(objects, settings.networks, cluster)))
     if output is not Format.TEXT:
         print_data(lists, output)
         return
     if not lists:
-        tell("transom: no list: neither settings nor a Cluster exist")
+        print_to_stderr("transom: no list: neither settings nor a Cluster exist")
     for entry in lists:
         label = f"{entry['cluster'] or 'this cluster'}: " if len(lists) > 1 else ""
         print_lines(f"{label}{entry['noProxy']}")
@@ -89,7 +89,7 @@ def merge(
             print_lines(*(f"  {item['item']}: {item['reason']}" for item in entry["items"]))
 
 
-def _build_entry(cluster: str | None, merged: "MergedNoProxy") -> dict[str, Any]:
+def _build_merged_entry(cluster: str | None, merged: "MergedNoProxy") -> dict[str, Any]:
     items = [{"item": item, "reason": reason} for item, reason in merged.reasons.items()]
     return {"cluster": cluster, "noProxy": merged.text, "items": items}
 
@@ -138,12 +138,12 @@ def check(
         titles = {row.name: row.full_title for row in rows}
         print_data([{**to_builtins(decision), "versions": titles[decision.client]} for decision in decisions], output)
         return
-    from transom.cli.no_proxy_tables import print_decisions, print_families
+    from transom.cli.no_proxy_tables import print_decisions, print_decisions_by_family
 
     if client:
         print_decisions(decisions, rows)
     else:
-        print_families(decisions, rows)
+        print_decisions_by_family(decisions, rows)
 
 
 @no_proxy.command(epilog=build_epilog("no-proxy lint"))
@@ -166,7 +166,7 @@ def lint(
 
     if (value is None) == (environment is None):
         fail("give either a list or --env: transom no-proxy lint LIST, or transom no-proxy lint --env FILE")
-    names = tuple(_find_readers(client)) if client else NODE_CLIENTS
+    names = tuple(_find_no_proxy_readers(client)) if client else NODE_CLIENTS
     findings = find(value or "", names) if environment is None else lint_environment(_read_environment(environment), names)
     titles = {name: CLIENTS[name].full_title for finding in findings for name in finding.clients}
     if output is not Format.TEXT:
@@ -195,13 +195,13 @@ def _find_client_profiles(names: "Iterable[str]") -> "list[ClientProfile]":
         if name == _ALL:
             rows |= {row.name: row for row in CLIENTS.values() if row.language == "NO_PROXY"}
         elif row is None:
-            _fail_unknown(name)
+            _fail_unknown_client(name)
         else:
             rows[name] = row
     return list(rows.values())
 
 
-def _find_readers(names: "Iterable[str]") -> list[str]:
+def _find_no_proxy_readers(names: "Iterable[str]") -> list[str]:
     """Return the rows that read NO_PROXY for the named clients; end the command if one does not read such a list."""
     from transom.proxy.clients.aliases import ALIASES
     from transom.proxy.clients.harms import NO_PROXY_CLIENTS
@@ -227,7 +227,7 @@ def _read_environment(path: str) -> dict[str, str]:
     return read_environment_text(b"\n".join(_read_lines(path)).decode("utf-8", "surrogateescape"))
 
 
-def _format_nearest(name: str) -> str:
+def _suggest_client_names(name: str) -> str:
     import difflib
 
     from transom.proxy.clients.aliases import ALIASES
@@ -243,8 +243,8 @@ def _format_nearest(name: str) -> str:
     return f"the nearest are {', '.join(near[:4])}" if near else f"the clients are {', '.join(CLIENTS)}"
 
 
-def _fail_unknown(name: str, where: str = "") -> NoReturn:
-    fail(f"{where}unknown client {name!r}; {_format_nearest(name)}")
+def _fail_unknown_client(name: str, where: str = "") -> NoReturn:
+    fail(f"{where}unknown client {name!r}; {_suggest_client_names(name)}")
 
 
 def _check_cases(path: str) -> None:
@@ -261,7 +261,7 @@ def _check_cases(path: str) -> None:
             fields, case = read_case(line)
             decision = decide_case(case)
         except UnknownClientError as error:
-            _fail_unknown(error.name, where)
+            _fail_unknown_client(error.name, where)
         except ValueError as error:
             fail(f"{where}{error}")
         answers.append(

@@ -14,7 +14,7 @@ def pause(selection: HostSelection, waiting: WaitOptions, output: Output = Forma
     it. Paused hosts do not count in rollouts. The command sets `spec.paused` of the WindowsInstance. With --wait, it
     returns after the operator has left the host.
     """
-    from transom.cli.host_requests import request_hosts
-    from transom.diagnosis.host_requests import Verb
+    from transom.cli.host_requests import request_host_action
+    from transom.diagnosis.host_requests import HostAction
 
-    request_hosts(Verb.PAUSE, selection, waiting, output)
+    request_host_action(HostAction.PAUSE, selection, waiting, output)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transom.cli.examples import build_epilog
-from transom.cli.messages import tell
-from transom.cli.output import ExitCode, Format, fail, print_data, print_document, print_lines, report_stop
+from transom.cli.messages import print_to_stderr
+from transom.cli.output import ExitCode, Format, fail, print_data, print_document, print_lines, exit_when_stopped
 from transom.cli.output_files import Force, refuse_conflicts, write_files
 from transom.cli.stopping import run_until_stopped
 from transom.common.regular_files import open_regular_file, read_regular_file
@@ -71,10 +71,10 @@ def default(
         print_document(files["payload.yaml"].decode())
         return
     write_files("--output-dir", directory, files, force=force)
-    tell(f"transom: wrote payload.yaml and its scripts to {directory}; `transom payload build {directory}` completes it")
+    print_to_stderr(f"transom: wrote payload.yaml and its scripts to {directory}; `transom payload build {directory}` completes it")
     if "cluster.yaml" in files:
         rights = ", and kube-proxy's rights" if kind == "kubeadm" else ""
-        tell(f"transom: kubectl apply -f {directory / 'cluster.yaml'}, once: RuntimeClasses of Windows pods{rights}")
+        print_to_stderr(f"transom: kubectl apply -f {directory / 'cluster.yaml'}, once: RuntimeClasses of Windows pods{rights}")
 
 
 def build_kubeadm_files(
@@ -140,7 +140,7 @@ def build(
     from transom.oci.image_files import ImageError, extract_files
     from transom.oci.image_layout import LayoutError
     from transom.sources.payload import FILE, PayloadError, parse_payload
-    from transom.sources.payload_build import build as fetched
+    from transom.sources.payload_build import download_payload as fetched
 
     if base is not None and layout is None:
         fail("--base: name the directory for the image by --image", ExitCode.INVALID)
@@ -153,19 +153,19 @@ def build(
     try:
         parsed = parse_payload(data, str(directory / FILE))
         if files is not None:
-            _copy(parsed, files, directory, force=force)
+            _copy_sources(parsed, files, directory, force=force)
         if image is not None:
             absent = {file.source for file in parsed.files if file.source and not (directory / file.source).exists()}
             extract_files(image, "payload", absent, directory)
-        with report_stop(f"before {directory} was complete: downloaded files stay, and the next build continues with them"):
-            lock = run_until_stopped(fetched(parsed, directory, read_lock_file(directory), tell))
+        with exit_when_stopped(f"before {directory} was complete: downloaded files stay, and the next build continues with them"):
+            lock = run_until_stopped(fetched(parsed, directory, read_lock_file(directory), print_to_stderr))
         if lock.files:
             (directory / LOCK).write_bytes(lock.to_json())
-        _check(directory, output)
+        _print_payload_summary(directory, output)
         if layout is not None:
             _write_image(directory, layout, base, architecture)
     except PayloadError as error:
-        _show(error)
+        _print_error(error)
         raise typer.Exit(ExitCode.INVALID) from None
     except ImageError as error:
         fail(f"--from-image: {error}", ExitCode.INVALID)
@@ -184,9 +184,9 @@ def check(directory: Directory, output: Output = Format.TEXT) -> None:
     from transom.sources.payload import PayloadError
 
     try:
-        _check(directory, output)
+        _print_payload_summary(directory, output)
     except PayloadError as error:
-        _show(error)
+        _print_error(error)
         raise typer.Exit(ExitCode.INVALID) from None
 
 
@@ -212,16 +212,16 @@ def copy(
         differing = [place for place, file in existing.items() if not _has_same_content(place, file)]
         if not force:
             refuse_conflicts("", differing)
-        _copy_parts(opened, target)
-        _check(target, output)
+        _copy_payload_files(opened, target)
+        _print_payload_summary(target, output)
     except PayloadError as error:
-        _show(error)
+        _print_error(error)
         raise typer.Exit(ExitCode.INVALID) from None
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}", ExitCode.NOT_DONE)
 
 
-def _copy_parts(opened: "PayloadDirectory", target: Path) -> None:
+def _copy_payload_files(opened: "PayloadDirectory", target: Path) -> None:
     for name, file in opened.parts.items():
         place = target / name
         if place.exists() and _has_same_content(place, file):
@@ -258,16 +258,16 @@ def _write_image(directory: Path, target: Path, base: Path | None, architecture:
         for layer in below.layers:
             made.take(layer, base)
     with tempfile.TemporaryDirectory(dir=target) as tree:
-        _copy_parts(opened, Path(tree))
+        _copy_payload_files(opened, Path(tree))
         layer = made.write_layer(Path(tree))
     version = opened.payload.version
     annotations = {"org.opencontainers.image.title": "transom-payload", "org.opencontainers.image.version": version}
     digest = made.write([Image((*below.layers, layer), architecture, below.config)], version, annotations)
-    tell(f"transom: wrote the image to {target}: skopeo copy oci:{target}:{version} docker://REGISTRY/NAME:{version}")
-    tell(f"transom: transom manifests --payload-image REGISTRY/NAME:{version}@{digest}")
+    print_to_stderr(f"transom: wrote the image to {target}: skopeo copy oci:{target}:{version} docker://REGISTRY/NAME:{version}")
+    print_to_stderr(f"transom: transom manifests --payload-image REGISTRY/NAME:{version}@{digest}")
 
 
-def _copy(parsed: "Payload", source: Path, directory: Path, *, force: bool) -> None:
+def _copy_sources(parsed: "Payload", source: Path, directory: Path, *, force: bool) -> None:
     """Copy the files of a directory that payload.yaml names. A script has no hash that would show an edit."""
     scripts = {v.script for v in parsed.variables if v.script}
     unchecked = scripts | {file.source for file in parsed.files if file.source and not file.sha256}
@@ -285,7 +285,7 @@ def _copy(parsed: "Payload", source: Path, directory: Path, *, force: bool) -> N
             shutil.copyfile(source / name, target)
 
 
-def _check(directory: Path, output: Format) -> None:
+def _print_payload_summary(directory: Path, output: Format) -> None:
     from transom.hosts.steps.payload_directory import PayloadDirectory
 
     opened = PayloadDirectory.open(directory)
@@ -304,7 +304,7 @@ def _check(directory: Path, output: Format) -> None:
     )
 
 
-def _show(error: "PayloadError") -> None:
+def _print_error(error: "PayloadError") -> None:
     for finding in error.findings:
         place = finding.file + (f":{finding.line}:{finding.column}" if finding.line else "")
-        tell(f"{place}: {finding.field + ': ' if finding.field else ''}{finding.message}")
+        print_to_stderr(f"{place}: {finding.field + ': ' if finding.field else ''}{finding.message}")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pods = typer.Typer(help="Explain the settings of pods.", no_args_is_help=True)
 
 
-class _Explained(NamedTuple):
+class _PodExplanation(NamedTuple):
     """A pod; `outdated` says of one that runs whether it is older than the settings, None where that is not known."""
 
     object: str
@@ -70,7 +70,7 @@ def explain(
         for at, explained in enumerate(explanations):
             print_lines(*([""] if at else []), *_format_lines(explained))
     else:
-        print_data([_to_plain(explained) for explained in explanations], output)
+        print_data([_to_json_data(explained) for explained in explanations], output)
 
 
 @pods.command(epilog=build_epilog("pods outdated"))
@@ -105,7 +105,7 @@ def outdated(
         labels = {namespace.metadata.name: namespace.metadata.labels for namespace in objects.namespaces}
         address = _find_service_address(objects)
     else:
-        running, labels, address, _ = _read(source, labels=selector)
+        running, labels, address, _ = _read_pods(source, labels=selector)
     egress = compute_pod_egress(objects, examined, address)
     if egress.digest == UNKNOWN:
         fail(str(HashKeyUnread(its.own)))
@@ -128,7 +128,7 @@ def _select_own_namespace(source: Source) -> Source:
     return msgspec.structs.replace(source, namespace=None)
 
 
-def _explain_live_pod(name: str, source: Source) -> _Explained:
+def _explain_live_pod(name: str, source: Source) -> _PodExplanation:
     """Explain a pod of the cluster; without `namespace` it is in the context's."""
     from transom.common.escaping import NAME
     from transom.pods.namespace_services import add_service_names, build_short_names
@@ -141,12 +141,12 @@ def _explain_live_pod(name: str, source: Source) -> _Explained:
     objects, examined = examine_or_fail(_select_own_namespace(source))
     own = examined.settings.own
     adds_names = own is not None and own.pods.service_names == "Add"
-    (pod,), labels, address, services = _read(source, name, with_services=adds_names)
+    (pod,), labels, address, services = _read_pods(source, name, with_services=adds_names)
     egress = compute_pod_egress(objects, examined, address)
     place = pod.metadata.namespace or ""
     its = labels.get(place, {})
     outdated = None if egress.digest == UNKNOWN else is_outdated(pod, its, egress)
-    return _Explained(
+    return _PodExplanation(
         f"Pod/{place}/{name}",
         build_patch(pod, place, its, add_service_names(egress, place, services)),
         True,
@@ -157,7 +157,7 @@ def _explain_live_pod(name: str, source: Source) -> _Explained:
     )
 
 
-def _read(
+def _read_pods(
     cluster: ClusterOptions, name: str | None = None, *, labels: str = "", with_services: bool = False
 ) -> "tuple[list[Pod], dict[str, dict[str, str]], str | None, list[str]]":
     """Read the cluster's pods, or the one of that name, their namespaces' labels, and default/kubernetes' address.
@@ -189,7 +189,7 @@ def _read(
     return run_with_client(cluster, read)
 
 
-def _explain_files(source: Source) -> "Iterator[_Explained]":
+def _explain_files(source: Source) -> "Iterator[_PodExplanation]":
     """Explain the pods and pod templates of the manifests, including those of kinds that Transom does not know."""
     from transom.pods.namespace_services import add_service_names, build_short_names, group_names
     from transom.pods.patch import build_patch
@@ -220,7 +220,7 @@ def _explain_files(source: Source) -> "Iterator[_Explained]":
         containers = _list_containers(templates.get(name, {})) if made.proxy is None else []
         texts = [container for container in containers if container.get("name") not in left]
         called = tuple(find_proxied_services(texts, place, services, its.no_proxy))
-        yield _Explained(
+        yield _PodExplanation(
             name,
             made,
             left_out=egress.no_proxy_left_out,
@@ -254,13 +254,13 @@ def _convert_template(name: str, template: dict[str, Any]) -> "Pod | None":
     """Convert the pod template of an unknown kind, such as Argo's Rollout; return None, with a warning, if it is invalid."""
     import msgspec
 
-    from transom.cli.messages import tell
+    from transom.cli.messages import print_to_stderr
     from transom.pods.pod_types import Pod
 
     try:
         return msgspec.convert(template, Pod)
     except msgspec.ValidationError as error:
-        tell(f"transom: warning: {name} is not explained: spec.template is not a pod: {error}")
+        print_to_stderr(f"transom: warning: {name} is not explained: spec.template is not a pod: {error}")
         return None
 
 
@@ -276,7 +276,7 @@ _AGE = {
 }
 
 
-def _to_plain(explanation: _Explained) -> dict[str, Any]:
+def _to_json_data(explanation: _PodExplanation) -> dict[str, Any]:
     from transom.pods.patch import format_ca_result, format_proxy_result
 
     made = explanation.patch
@@ -297,22 +297,22 @@ def _to_plain(explanation: _Explained) -> dict[str, Any]:
             }
             for item in made.given
         ],
-        "noProxyLeftOut": explanation.left_out if _has_added_list(made) else (),
-        "noProxyServices": explanation.names if explanation.adds_names and _has_added_list(made) else (),
+        "noProxyLeftOut": explanation.left_out if _has_added_no_proxy(made) else (),
+        "noProxyServices": explanation.names if explanation.adds_names and _has_added_no_proxy(made) else (),
         "warnings": [
             *made.warnings,
-            *(_format_service(item, () if explanation.adds_names else explanation.names) for item in explanation.services),
+            *(_format_service_warning(item, () if explanation.adds_names else explanation.names) for item in explanation.services),
         ],
         "patch": made.operations,
     }
 
 
-def _has_added_list(made: "Patch") -> bool:
+def _has_added_no_proxy(made: "Patch") -> bool:
     return made.proxy is None and any("NO_PROXY" in item.added for item in made.given)
 
 
-def _format_lines(explanation: _Explained) -> list[str]:
-    made, plain = explanation.patch, _to_plain(explanation)
+def _format_lines(explanation: _PodExplanation) -> list[str]:
+    made, plain = explanation.patch, _to_json_data(explanation)
     lines = [plain["object"], f"  proxy: {plain['proxy']['reason']}", f"  CAs: {plain['ca']['reason']}"]
     if explanation.running:
         lines.append(f"  {_AGE[explanation.outdated]}")
@@ -332,9 +332,9 @@ def _format_lines(explanation: _Explained) -> list[str]:
     return [*lines, *(f"  warning: {warning}" for warning in plain["warnings"])]
 
 
-def _format_service(service: "ServiceName", option: "Collection[str]") -> str:
+def _format_service_warning(service: "ServiceName", addable_names: "Collection[str]") -> str:
     """Return the warning; `option` are the names that `spec.pods.serviceNames: Add` would add."""
     return (
         f"{service.container}: {service.place} names Service {service.name}, which goes to the proxy: write {service.full_name}"
-        + (", or set spec.pods.serviceNames: Add" if service.name in option else "")
+        + (", or set spec.pods.serviceNames: Add" if service.name in addable_names else "")
     )

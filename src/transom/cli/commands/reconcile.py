@@ -13,7 +13,7 @@ def reconcile(selection: HostSelection, waiting: WaitOptions, output: Output = F
     The operator reads the host, corrects differences, and retries a failed host at once. In a rollout, the host still waits
     for its turn. The command sets the annotation `transom.dev/reconcile` of the WindowsInstance.
     """
-    from transom.cli.host_requests import request_hosts
-    from transom.diagnosis.host_requests import Verb
+    from transom.cli.host_requests import request_host_action
+    from transom.diagnosis.host_requests import HostAction
 
-    request_hosts(Verb.RECONCILE, selection, waiting, output)
+    request_host_action(HostAction.RECONCILE, selection, waiting, output)

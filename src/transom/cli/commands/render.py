@@ -10,7 +10,7 @@ import typer
 from transom.cli.findings import Source, examine_or_fail
 from transom.cli.fleet import TemplateReport, iter_app_references, iter_unsupported_machines
 from transom.cli.fleet import iter_template_additions as templates_to_commit
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import Output, with_option_groups
 from transom.cli.output import ExitCode, Format, fail, print_data, print_document, print_lines, to_yaml_stream
 from transom.cli.output_files import Force, write_files
@@ -73,25 +73,25 @@ def render(
         _print_machine_templates(list(templates), output)
         unsupported = list(iter_unsupported_machines(objects, examined.settings, machine_templates))
         for message in unsupported:
-            tell(f"transom: error: {message}")
+            print_to_stderr(f"transom: error: {message}")
         if unsupported:
             raise SystemExit(ExitCode.INVALID)
         return
     rendered = list(_iter_objects(objects, examined.settings, system_ca_file))
     references = list(iter_app_references(objects, examined.settings))
     if output_dir is not None:
-        written = _write(Path(output_dir), rendered, references, objects, examined.settings, force=force)
-        tell(f"transom: wrote {format_count(written, 'file')} to {output_dir}" if written else _NOTHING)
+        written = _write_rendered_files(Path(output_dir), rendered, references, objects, examined.settings, force=force)
+        print_to_stderr(f"transom: wrote {format_count(written, 'file')} to {output_dir}" if written else _NOTHING)
     elif output is Format.JSON:
-        items = [_redact(item, show_secrets=show_secrets) for item in (*rendered, *references)]
+        items = [_redact_secret_data(item, show_secrets=show_secrets) for item in (*rendered, *references)]
         print_data({"apiVersion": "v1", "kind": "List", "items": items}, output)
     else:
-        print_document(to_yaml_stream([_redact(item, show_secrets=show_secrets) for item in rendered]))
+        print_document(to_yaml_stream([_redact_secret_data(item, show_secrets=show_secrets) for item in rendered]))
         if references:
             print_document(_REFERENCES)
             print_document(to_yaml_stream(references))
         if not rendered and not references:
-            tell(_NOTHING + ("; --output-dir writes the registry files of hosts" if objects.windows_instances else ""))
+            print_to_stderr(_NOTHING + ("; --output-dir writes the registry files of hosts" if objects.windows_instances else ""))
 
 
 def _write_first_machine(settings: "ResolvedSettings", output_dir: str | None, *, force: bool) -> None:
@@ -106,7 +106,7 @@ def _write_first_machine(settings: "ResolvedSettings", output_dir: str | None, *
     for entry in machine_files:
         Path(output_dir, entry.path).chmod(entry.mode)
     written = f"wrote {format_count(len(machine_files), 'file')} to {output_dir}"
-    tell(
+    print_to_stderr(
         f"transom: {written}"
         if machine_files
         else "transom: nothing for a machine: no base exists, or Nodes is not one of its consumers"
@@ -125,7 +125,7 @@ def _print_peer_values(
     urls = [url.reveal() for url in (own.http_proxy, own.https_proxy) if url]
     changed = sorted(PEER_CHANGES & set("".join(urls)))
     if changed:
-        tell(
+        print_to_stderr(
             f"transom: warning: cluster-apps-operator changes {' '.join(changed)} in its drop-in (it escapes HTML, and systemd "
             "reads %): choose a password without them"
         )
@@ -135,7 +135,7 @@ def _print_peer_values(
         if egress is not None and (egress.http_proxy, egress.https_proxy) != (own.http_proxy, own.https_proxy)
     )
     if others:
-        tell(
+        print_to_stderr(
             "transom: warning: cluster-apps-operator has one proxy for all clusters; the settings give another or none to "
             f"Cluster {', '.join(others)}"
         )
@@ -144,10 +144,10 @@ def _print_peer_values(
     if output_dir is not None:
         files = {"cluster-apps-operator-values.yaml": text.encode()}
         write_files("--output-dir", Path(output_dir), files, force=force, private=True)
-        tell(f"transom: wrote cluster-apps-operator-values.yaml to {output_dir}")
+        print_to_stderr(f"transom: wrote cluster-apps-operator-values.yaml to {output_dir}")
         return
     if hide:
-        tell("note: the URLs hold credentials and are left out: --show-secrets prints them, --output-dir writes them")
+        print_to_stderr("note: the URLs hold credentials and are left out: --show-secrets prints them, --output-dir writes them")
     print_document(text)
 
 
@@ -207,13 +207,13 @@ def _read_system_cas(path: str) -> str:
         fail(f"{path}: the system's CAs cannot be read: name their file with --system-ca-file", ExitCode.INVALID)
 
 
-def _redact(item: dict[str, Any], *, show_secrets: bool) -> dict[str, Any]:
+def _redact_secret_data(item: dict[str, Any], *, show_secrets: bool) -> dict[str, Any]:
     if item["kind"] != "Secret" or show_secrets:
         return item
     return {**item, "data": dict.fromkeys(item.get("data", {}), "***")}
 
 
-def _write(
+def _write_rendered_files(
     directory: Path,
     rendered: list[dict[str, Any]],
     references: list[dict[str, Any]],

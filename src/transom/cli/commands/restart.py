@@ -14,7 +14,7 @@ def restart(selection: HostSelection, waiting: WaitOptions, output: Output = For
     restart them. Hosts without waiting services do not change. The command sets the annotation `transom.dev/restart` of the
     WindowsInstance.
     """
-    from transom.cli.host_requests import request_hosts
-    from transom.diagnosis.host_requests import Verb
+    from transom.cli.host_requests import request_host_action
+    from transom.diagnosis.host_requests import HostAction
 
-    request_hosts(Verb.RESTART, selection, waiting, output)
+    request_host_action(HostAction.RESTART, selection, waiting, output)

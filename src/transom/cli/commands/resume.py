@@ -35,7 +35,7 @@ def resume(
         fail(
             "resume what? A paused host: transom resume win-1 (or --all, -l LABELS). A halted rollout: transom resume --rollout"
         )
-    from transom.cli.host_requests import request_hosts
-    from transom.diagnosis.host_requests import Verb
+    from transom.cli.host_requests import request_host_action
+    from transom.diagnosis.host_requests import HostAction
 
-    request_hosts(Verb.RESUME, selection, waiting, output)
+    request_host_action(HostAction.RESUME, selection, waiting, output)

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from transom.cli.commands.apply import DryRun
 from transom.cli.findings import Source, examine_or_fail
-from transom.cli.hosts import UNTOUCHED, HostOptions, end, print_hosts, run_host_command
-from transom.cli.messages import tell
+from transom.cli.hosts import UNTOUCHED, HostOptions, exit_with_result, print_hosts, run_host_command
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import Output, with_option_groups
-from transom.cli.output import Format, report_stop
+from transom.cli.output import Format, exit_when_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,27 +27,27 @@ def rollback(source: Source, hosts: HostOptions, output: Output = Format.TEXT, d
     if not dry_run:
         source.require_source("rollback")
     _ = hosts.timeouts
-    with report_stop(UNTOUCHED):
+    with exit_when_stopped(UNTOUCHED):
         import msgspec
 
         from transom.apply.report import merge_reports
         from transom.apply.target import list_targets
-        from transom.cli.manager import find_manager, find_skipped
-        from transom.cli.rollout import compare, put_back
+        from transom.cli.manager import find_manager, find_foreign_hosts
+        from transom.cli.rollout import compare_hosts, roll_back_settings
 
         objects, examined = examine_or_fail(source)
         targets = hosts.select_targets(list_targets(objects, examined.settings, ssh_config=True))
         manager = find_manager(source)
-        skipped = find_skipped(targets, source)
+        skipped = find_foreign_hosts(targets, source)
         free = [target for target in targets if target.instance.place.object not in skipped]
         goals, unknown = _find_previous_settings(free)
-        _print_goals(goals)
-        work = compare(goals, hosts, manager) if dry_run else put_back(goals, hosts, manager)
+        _print_previous_settings(goals)
+        work = compare_hosts(goals, hosts, manager) if dry_run else roll_back_settings(goals, hosts, manager)
         done = run_host_command(work, verbose=source.verbose)
-        rolled_back = msgspec.structs.replace(done, hosts=tuple(map(_convert_report, done.hosts)))
+        rolled_back = msgspec.structs.replace(done, hosts=tuple(map(_replace_change_reasons, done.hosts)))
         report = merge_reports(targets, skipped | unknown, rolled_back)
     print_hosts(report, source, output, planned=dry_run)
-    end(report, planned=dry_run)
+    exit_with_result(report, planned=dry_run)
 
 
 def _find_previous_settings(targets: "Sequence[Target]") -> "tuple[list[Target], dict[str, HostReport]]":
@@ -55,13 +55,13 @@ def _find_previous_settings(targets: "Sequence[Target]") -> "tuple[list[Target],
     import msgspec
 
     from transom.apply.report import build_host_report
-    from transom.cli.state import PassedFiles, create_directory
+    from transom.cli.state import HealthySettingsStore, create_directory
     from transom.hosts.passes.base_pass import PassResult
 
-    passed = PassedFiles(create_directory())
+    passed = HealthySettingsStore(create_directory())
     goals, unknown = [], {}
     for target in targets:
-        egress = passed.find_previous(target)
+        egress = passed.find_previous_settings(target)
         if egress is None:
             why = "not changed: no other settings are known here that this host was healthy with"
             unknown[target.instance.place.object] = build_host_report(target, PassResult()).skip(why)
@@ -70,7 +70,7 @@ def _find_previous_settings(targets: "Sequence[Target]") -> "tuple[list[Target],
     return goals, unknown
 
 
-def _convert_report(host: "HostReport") -> "HostReport":
+def _replace_change_reasons(host: "HostReport") -> "HostReport":
     """Return the report of a host with the reasons of a rollback: what goes may well be in the settings of now."""
     import msgspec
 
@@ -79,18 +79,18 @@ def _convert_report(host: "HostReport") -> "HostReport":
     return msgspec.structs.replace(host, changes=changes)
 
 
-def _print_goals(goals: "Sequence[Target]") -> None:
+def _print_previous_settings(targets: "Sequence[Target]") -> None:
     """Print the settings to which hosts return."""
     from transom.common.counting import format_count
     from transom.proxy.secret import redact_userinfo
     from transom.rollout.fingerprint import compute_settings_key
 
     groups: dict[object, list[Target]] = {}
-    for goal in goals:
+    for goal in targets:
         groups.setdefault(compute_settings_key(goal.egress), []).append(goal)
     for group in groups.values():
         egress = group[0].egress
         variables = [f"{name}={redact_userinfo(value)}" for name, value in egress.variables.items()]
         trust = [format_count(len(egress.trust), "trusted CA")] if egress.trust else []
         who = group[0].instance.name if len(group) == 1 else f"{len(group):,} hosts"
-        tell(f"transom: {who}: back to {', '.join([*variables, *trust]) or 'no proxy and no CAs'}")
+        print_to_stderr(f"transom: {who}: back to {', '.join([*variables, *trust]) or 'no proxy and no CAs'}")

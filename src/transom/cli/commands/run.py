@@ -155,7 +155,7 @@ def run(
     from transom.common.installers import OPENSSH_URL
     from transom.controllers.rollout.operator_condition import VARIABLE
     from transom.controllers.runtime.options import HostTimings, Options
-    from transom.hosts.scripts.host_scripts import Patience
+    from transom.hosts.scripts.host_scripts import ServiceTimeouts
     from transom.kube.connection import connect
     from transom.kube.errors import ConfigurationError
     from transom.manifests import roles
@@ -183,7 +183,7 @@ def run(
                 drain=parse_duration_option("--drain-timeout", drain_timeout),
                 gone=parse_duration_option("--gone-after", gone_after),
                 timeouts=limits,
-                patience=Patience.from_seconds(limits.service),
+                patience=ServiceTimeouts.from_seconds(limits.service),
             ),
             payload=shipped or _find_payload(payload),
             payload_cache=None if shipped else payload_cache,
@@ -201,7 +201,7 @@ def run(
     except ConfigurationError as error:
         fail(str(error))
     try:
-        asyncio.run(_run(connection, options, address, local_metrics=local_metrics))
+        asyncio.run(_run_operator(connection, options, address, local_metrics=local_metrics))
     except OSError as error:
         fail(f"--bind-address {bind_address}: {error.strerror}", ExitCode.NOT_DONE)
 
@@ -216,7 +216,7 @@ def _parse_networks(text: str) -> "PermittedNetworks":
         fail(f"--workload-cluster-networks: {error}")
 
 
-async def _run(connection: "Connection", options: "Options", address: tuple[str, int], *, local_metrics: bool) -> None:
+async def _run_operator(connection: "Connection", options: "Options", address: tuple[str, int], *, local_metrics: bool) -> None:
     import asyncio
 
     from transom.controllers.operator import Operator

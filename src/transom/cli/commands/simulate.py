@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transom.cli.commands.init import HOST_KEY
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.output import ExitCode, fail, print_lines
 from transom.cli.stopping import list_server_signals
 from transom.common.regular_files import read_regular_file, read_regular_text
@@ -33,14 +33,14 @@ def simulate(
     if not (directory / HOST_KEY).is_file():
         fail(f"{directory} contains no simulated host: `transom init DIR --simulated` creates one")
     if stop:
-        _stop(directory)
+        _stop_detached(directory)
     elif detach:
-        _detach(directory)
+        _start_detached(directory)
     else:
-        _run(directory)
+        _run_simulator(directory)
 
 
-def _run(directory: Path) -> None:
+def _run_simulator(directory: Path) -> None:
     import asyncio
 
     from transom.sources.directory import load
@@ -49,12 +49,12 @@ def _run(directory: Path) -> None:
     if any(finding.severity == "error" for finding in objects.findings):
         fail(f"{directory}: `transom validate -f {directory}` says what is wrong with it")
     try:
-        asyncio.run(_serve(objects, read_regular_file(directory / HOST_KEY)))
+        asyncio.run(_serve_hosts(objects, read_regular_file(directory / HOST_KEY)))
     except OSError as error:
         fail(f"{directory}: {error.strerror}: does another process simulate its hosts already?", ExitCode.NOT_DONE)
 
 
-def _detach(directory: Path) -> None:
+def _start_detached(directory: Path) -> None:
     """Start a process that outlives the terminal; return after it printed each host's address."""
     import subprocess
 
@@ -82,7 +82,7 @@ def _detach(directory: Path) -> None:
         raise
 
 
-def _stop(directory: Path) -> None:
+def _stop_detached(directory: Path) -> None:
     file = directory / _PROCESS
     try:
         process = int(read_regular_text(file))
@@ -94,10 +94,10 @@ def _stop(directory: Path) -> None:
     if not ours:
         fail(f"{directory}: no simulated hosts of this directory are running", ExitCode.NOT_DONE)
     os.kill(process, signal.SIGTERM)
-    tell(f"transom: stopped the simulated hosts of {directory}; their state is deleted")
+    print_to_stderr(f"transom: stopped the simulated hosts of {directory}; their state is deleted")
 
 
-async def _serve(objects: "Objects", host_key: bytes) -> None:
+async def _serve_hosts(objects: "Objects", host_key: bytes) -> None:
     import asyncio
 
     import asyncssh
@@ -118,4 +118,4 @@ async def _serve(objects: "Objects", host_key: bytes) -> None:
             print_lines(f"{instance.name}: a simulated Windows host at {spec.address}:{spec.port}, until Ctrl-C")
         sys.stdout.flush()
         await stop.wait()
-    tell("transom: the simulated hosts are gone")
+    print_to_stderr("transom: the simulated hosts are gone")

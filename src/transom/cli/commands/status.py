@@ -10,15 +10,15 @@ from transom import __version__
 from transom.cli.cluster import add_context_option, describe_server, run_with_client
 from transom.cli.completion import complete_part, complete_status_arguments
 from transom.cli.findings import Source
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import Output, parse_duration_option, with_option_groups
-from transom.cli.output import ExitCode, Format, fail, get_columns, print_data, print_lines, report_stop
-from transom.cli.stopping import note_reported
+from transom.cli.output import ExitCode, Format, fail, get_columns, print_data, print_lines, exit_when_stopped
+from transom.cli.stopping import mark_stop_reported
 
 if TYPE_CHECKING:
-    from transom.cli.observation import Answers, Asked
+    from transom.cli.observation import QueryResults, ListQuery
     from transom.diagnosis.overview import Overview
-    from transom.diagnosis.snapshot import Unread
+    from transom.diagnosis.snapshot import ReadFailure
     from transom.kube.client import Client
     from transom.pods.outdated import Outdated
 
@@ -80,40 +80,40 @@ def status(
     if about and (about[0] != "host" or len(about) == 1 or (len(about) > 2 and not wait)):
         fail(f"{' '.join(about)}: there is `transom status`, `transom status host NAME`, and with --wait several names")
     if wait:
-        _wait(source, (about or [])[1:], _list_queries(source, namespace, selector), waited or [], seconds, output)
+        _wait_until_ready(source, (about or [])[1:], _list_queries(source, namespace, selector), waited or [], seconds, output)
     elif about:
-        _tell_story(source, about[1], output)
+        _print_host_details(source, about[1], output)
     elif source.filename:
-        from transom.cli.last_known import read_last_known
+        from transom.cli.last_known import read_recorded_overview
 
-        _print(read_last_known(source, selector), output)
+        _print_overview(read_recorded_overview(source, selector), output)
     elif watch:
-        from transom.cli.status_watch import follow
+        from transom.cli.status_watch import watch_status
 
         try:
             run_with_client(
-                source, lambda client: follow(client, _list_queries(source, namespace, selector), source.own, source.context)
+                source, lambda client: watch_status(client, _list_queries(source, namespace, selector), source.own, source.context)
             )
         except KeyboardInterrupt:
             raise SystemExit(ExitCode.INTERRUPTED) from None
     else:
         overview_data = run_with_client(source, lambda client: _read_overview(client, source, namespace, selector))
-        _print(overview_data, output, source.context)
+        _print_overview(overview_data, output, source.context)
         if not overview_data.objects and not overview_data.unread:
-            tell(
+            print_to_stderr(
                 f"transom: {overview_data.server}: no EgressProxy, and no WindowsInstance in namespace "
                 f"{source.own} (-A: in all)"
             )
 
 
-def _wait(
-    source: Source, names: list[str], queries: "tuple[Asked, ...]", conditions: list[str], seconds: float, output: Format
+def _wait_until_ready(
+    source: Source, names: list[str], queries: "tuple[ListQuery, ...]", conditions: list[str], seconds: float, output: Format
 ) -> None:
     """Wait, then show the status, and end the command with 1 where something is missing."""
     import msgspec
 
     from transom.cli.status_wait import StatusWait, iter_missing_lines
-    from transom.diagnosis.outstanding import ALL_HOSTS, SOME_HOSTS, Part, Wanted
+    from transom.diagnosis.outstanding import ALL_HOSTS, SOME_HOSTS, Part, WaitCriteria
 
     try:
         parts = tuple(map(Part, conditions))
@@ -121,8 +121,8 @@ def _wait(
         fail(f"--for {' '.join(conditions)}: must be {', '.join(Part)}")
     patterns = tuple(part for name in names for part in name.split(",") if part)
     labels = next((item.labels for item in queries if item.labels), "")
-    wanted = Wanted(parts or (SOME_HOSTS if patterns or labels else ALL_HOSTS), patterns, labels)
-    with report_stop("before anything was read"):
+    wanted = WaitCriteria(parts or (SOME_HOSTS if patterns or labels else ALL_HOSTS), patterns, labels)
+    with exit_when_stopped("before anything was read"):
         outcome = run_with_client(
             source, lambda client: StatusWait(client, queries, source.own, wanted).run(seconds), reports=True
         )
@@ -130,33 +130,33 @@ def _wait(
         if output is not Format.TEXT:
             print_data(msgspec.to_builtins(outcome.status) | {"missing": outcome.missing}, output)
         else:
-            _print(outcome.status, output, source.context)
+            _print_overview(outcome.status, output, source.context)
     if outcome.is_ready:
         return
     for line in iter_missing_lines(outcome.missing):
-        tell(f"transom: {add_context_option(line, source.context)}")
+        print_to_stderr(f"transom: {add_context_option(line, source.context)}")
     if outcome.stopped:
-        note_reported()
+        mark_stop_reported()
         fail("stopped waiting", ExitCode.INTERRUPTED)
     fail(add_context_option(outcome.why, source.context), ExitCode.NOT_DONE)
 
 
-def _list_queries(source: Source, namespace: str | None, selector: str) -> "tuple[Asked, ...]":
+def _list_queries(source: Source, namespace: str | None, selector: str) -> "tuple[ListQuery, ...]":
     from transom.cli.observation import list_status_queries
 
     return list_status_queries(source.own, namespace, selector)
 
 
-def _print(overview_data: "Overview", output: Format, context: str | None = None) -> None:
+def _print_overview(overview_data: "Overview", output: Format, context: str | None = None) -> None:
     import msgspec
 
-    from transom.cli.status_table import iter_screen
+    from transom.cli.status_table import iter_status_lines
 
     if output is not Format.TEXT:
         rows = tuple(msgspec.structs.replace(obj, next=add_context_option(obj.next, context)) for obj in overview_data.objects)
         print_data(msgspec.structs.replace(overview_data, objects=rows), output)
         return
-    lines = iter_screen(
+    lines = iter_status_lines(
         overview_data, datetime.now(UTC), get_columns(sys.stdout), hint=lambda text: add_context_option(text, context)
     )
     print_lines(*(line.text for line in lines))
@@ -165,26 +165,26 @@ def _print(overview_data: "Overview", output: Format, context: str | None = None
 async def _read_overview(client: "Client", source: Source, namespace: str | None, selector: str) -> "Overview":
     import msgspec
 
-    from transom.cli.observation import build_observed, look_again, read_answers, with_rights
-    from transom.diagnosis.overview import build_overview, needs_second_look
-    from transom.diagnosis.snapshot import Unread
+    from transom.cli.observation import build_observed, refresh_stale_objects, run_queries, with_missing_rights
+    from transom.diagnosis.overview import build_overview, needs_lease_recheck
+    from transom.diagnosis.snapshot import ReadFailure
 
-    answers_read = await read_answers(client, _list_queries(source, namespace, selector))
+    answers_read = await run_queries(client, _list_queries(source, namespace, selector))
     _require_definitions(answers_read)
     pods = await _find_outdated_pods(client, source.own)
     seen = build_observed(answers_read, describe_server(client.connection), source.own, datetime.now(UTC))
-    rights = await with_rights(client, seen)
+    rights = await with_missing_rights(client, seen)
     # a user without the right to review others sees it in `transom doctor`
     seen = msgspec.structs.replace(rights, unread=seen.unread)
-    if needs_second_look(seen):
-        seen = await look_again(client, seen)
+    if needs_lease_recheck(seen):
+        seen = await refresh_stale_objects(client, seen)
     made = build_overview(seen, version=__version__)
-    if isinstance(pods, Unread):
+    if isinstance(pods, ReadFailure):
         return msgspec.structs.replace(made, unread=(*made.unread, pods))
     return msgspec.structs.replace(made, pods=pods)
 
 
-def _require_definitions(answers: "Answers") -> None:
+def _require_definitions(answers: "QueryResults") -> None:
     from transom.sources.api_server import DefinitionsMissing
     from transom.sources.objects import Objects
 
@@ -192,9 +192,9 @@ def _require_definitions(answers: "Answers") -> None:
         raise DefinitionsMissing(answers.undefined, Objects())
 
 
-async def _find_outdated_pods(client: "Client", namespace: str) -> "tuple[Outdated, ...] | Unread":
+async def _find_outdated_pods(client: "Client", namespace: str) -> "tuple[Outdated, ...] | ReadFailure":
     """Return the pods that are older than the settings, or why that is unknown."""
-    from transom.diagnosis.snapshot import Unread
+    from transom.diagnosis.snapshot import ReadFailure
     from transom.kube.errors import NotFound, StatusError
     from transom.sources.api_server import HashKeyUnread, list_outdated_pods
 
@@ -204,18 +204,18 @@ async def _find_outdated_pods(client: "Client", namespace: str) -> "tuple[Outdat
     except NotFound:
         return ()
     except (StatusError, HashKeyUnread) as error:
-        return Unread(what, str(error))
+        return ReadFailure(what, str(error))
 
 
-def _tell_story(source: Source, name: str, output: Format) -> None:
+def _print_host_details(source: Source, name: str, output: Format) -> None:
     import msgspec
 
-    from transom.cli.host_story import iter_lines, read_from_cluster, read_from_directory
+    from transom.cli.host_story import iter_detail_lines, read_cluster_details, read_directory_details
 
     story = (
-        read_from_directory(source, name)
+        read_directory_details(source, name)
         if source.filename
-        else run_with_client(source, lambda client: read_from_cluster(client, source.own, name))
+        else run_with_client(source, lambda client: read_cluster_details(client, source.own, name))
     )
     host = msgspec.structs.replace(story.host, next=add_context_option(story.host.next, source.context))
     waits = tuple(add_context_option(wait, source.context) for wait in story.waits)
@@ -223,4 +223,4 @@ def _tell_story(source: Source, name: str, output: Format) -> None:
     if output is not Format.TEXT:
         print_data(story, output)
     else:
-        print_lines(*iter_lines(story, get_columns(sys.stdout)))
+        print_lines(*iter_detail_lines(story, get_columns(sys.stdout)))

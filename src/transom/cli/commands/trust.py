@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from transom.cli.examples import build_epilog
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
 from transom.common.regular_files import open_regular_file
 
@@ -38,7 +38,7 @@ def inspect(
     For each certificate, it shows subject, issuer, serial number, SHA-1, SHA-256, validity, and the Windows store that it
     belongs to.
     """
-    from transom.proxy.trust import MAX_BUNDLE, iter_concerns, read_bundle
+    from transom.proxy.trust import MAX_BUNDLE, iter_certificate_warnings, read_bundle
 
     try:
         if file == "-":
@@ -51,7 +51,7 @@ def inspect(
     read = read_bundle(data)
     bundle = read.bundle
     for problem in bundle.problems:
-        tell(f"{file}: {problem.severity}: {problem}")
+        print_to_stderr(f"{file}: {problem.severity}: {problem}")
     if any(problem.severity == "error" for problem in bundle.problems):
         raise SystemExit(ExitCode.INVALID)
     if not bundle.certificates:
@@ -59,11 +59,11 @@ def inspect(
     if output is Format.TEXT:
         for index, certificate in enumerate(bundle.certificates, 1):
             print_lines(*_format_certificate(index, certificate))
-        for certificate, text in iter_concerns(bundle.certificates, datetime.now(UTC)):
+        for certificate, text in iter_certificate_warnings(bundle.certificates, datetime.now(UTC)):
             index = bundle.certificates.index(certificate) + 1
-            tell(f"{file}: warning: certificate {index} {text}")
+            print_to_stderr(f"{file}: warning: certificate {index} {text}")
         if read.form != "PEM":
-            tell(f"{file}: warning: this is {read.form}: a ConfigMap of CAs needs PEM in UTF-8 ({_CONVERSIONS[read.form]})")
+            print_to_stderr(f"{file}: warning: this is {read.form}: a ConfigMap of CAs needs PEM in UTF-8 ({_CONVERSIONS[read.form]})")
     else:
         print_data([_as_json(certificate) for certificate in bundle.certificates], output)
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transom.cli.cluster import ClusterOptions, describe_server, run_with_client
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import with_option_groups
 from transom.cli.output import ExitCode, fail
-from transom.cli.stopping import note_reported, signal_name
+from transom.cli.stopping import mark_stop_reported, get_signal_name
 
 if TYPE_CHECKING:
     from transom.kube.client import Client
@@ -35,17 +35,17 @@ def uninstall(
     seconds, started = parse_duration_option("--timeout", timeout), list[Uninstallation]()
 
     async def run(client: "Client") -> None:
-        tell(f"transom: on {describe_server(client.connection)}")
+        print_to_stderr(f"transom: on {describe_server(client.connection)}")
         work = Uninstallation(client, cluster.own, seconds)
         started.append(work)
-        await (work.leave_hosts() if leave_hosts else work.restore_hosts())
+        await (work.uninstall_without_hosts() if leave_hosts else work.restore_hosts())
 
     try:
         run_with_client(cluster, run)
     except KeyboardInterrupt:
-        note_reported()
+        mark_stop_reported()
         standing = started[0].standing if started else "before anything was done"
         fail(
-            f"stopped by {signal_name()} {standing}; the cluster continues what was started. Run the command again to continue",
+            f"stopped by {get_signal_name()} {standing}; the cluster continues what was started. Run the command again to continue",
             ExitCode.INTERRUPTED,
         )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transom.cli.findings import Source, examine_or_fail
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import Output, with_option_groups
 from transom.cli.output import ExitCode, Format, fail, print_data, print_document
 
@@ -60,9 +60,9 @@ def userdata(
     except ValueError as error:
         fail(f"--openssh-msi: {error}", ExitCode.INVALID)
     for certificate in made.left_out:
-        tell(f"warning: no room for {certificate.subject}: hosts get it with their first pass")
+        print_to_stderr(f"warning: no room for {certificate.subject}: hosts get it with their first pass")
     for problem in made.problems:
-        tell(f"warning: {problem}")
+        print_to_stderr(f"warning: {problem}")
     if output is Format.TEXT:
         print_document(made.text)
     else:

@@ -12,7 +12,7 @@ from transom.cli.examples import build_epilog
 from transom.cli.findings import create_files_option
 from transom.cli.options import KeyFile, Port, RequireHostKeys, Username
 from transom.cli.output import ExitCode, Format, fail
-from transom.cli.stopping import StopPlan, describe_stop, run_until_stopped
+from transom.cli.stopping import StopPlan, register_stop_plan, run_until_stopped
 from transom.cli.timeouts import (
     CHANNEL,
     CONNECT,
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from transom.hosts.ssh.ssh_client import Access
     from transom.proxy.settings import Egress
 
-verify = typer.Typer(help="Verify a Windows machine or a cluster.", no_args_is_help=True)
+verify_host = typer.Typer(help="Verify a Windows machine or a cluster.", no_args_is_help=True)
 
 
-@verify.callback()
+@verify_host.callback()
 def main() -> None:
     """Verify a Windows machine or a cluster."""
 
 
-verify.command("cluster", epilog=build_epilog("verify cluster"))(cluster)
+verify_host.command("cluster", epilog=build_epilog("verify cluster"))(cluster)
 
 
-@verify.command("host", epilog=build_epilog("verify host"))
+@verify_host.command("host", epilog=build_epilog("verify host"))
 def host(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="DNS name, IP address or USER@ADDRESS.")],
     username: Username = "",
@@ -84,11 +84,11 @@ def host(
     Without --change, the command only reads, and is safe on a node in use. It leaves nothing on the machine: after Ctrl-C,
     it prints the maximum time for the cleanup. The exit code is 1 if a check fails, and 3 if the host cannot be read.
     """
-    from transom.cli.checks import Suite, end_checks, print_stopped, report_check, write
-    from transom.cli.messages import tell as tell_line
-    from transom.cli.state import build_settings, open_host_keys
+    from transom.cli.checks import Suite, print_results_and_exit, print_partial_results, report_check, update_file
+    from transom.cli.messages import print_to_stderr as tell_line
+    from transom.cli.state import build_pass_settings, open_host_keys
     from transom.hosts.errors import HostError
-    from transom.hosts.passes.verification import stop_seconds, verify
+    from transom.hosts.passes.verification import estimate_stop_seconds, verify_host
 
     if filename and (username or port or key):
         fail("-f says how the instance is reached: leave --username, --port and --key out")
@@ -96,7 +96,7 @@ def host(
         find_instance(filename, address) if filename else (parse_addresses([address], username, port, key)[0], None)
     )
     # a verification clears up itself
-    made = build_settings(
+    made = build_pass_settings(
         parse_timeouts(connect_timeout, login_timeout, channel_timeout, pass_timeout), clears_when_stopped=False
     )
     known, checks = open_host_keys(required=require_host_keys), list["CheckResult"]()
@@ -111,28 +111,28 @@ def host(
         again = f"`transom verify host {address} --change` removes them first"
         left = f"things named TransomVerify may stay on {address}: {again}" if change else f"files may stay on {address}"
         doing = "removing what was made on" if change else "removing temporary files from"
-        return StopPlan(f"{doing} {address}", stop_seconds(change=change), left)
+        return StopPlan(f"{doing} {address}", estimate_stop_seconds(change=change), left)
 
     try:
-        with describe_stop(stop_plan):
-            work = verify(access, known, made, note, rehearsal=tried, only=_select_checks(only or [], change=change))
+        with register_stop_plan(stop_plan):
+            work = verify_host(access, known, made, note, rehearsal=tried, only=_select_checks(only or [], change=change))
             verified = run_until_stopped(work, reports=True)
     except HostError as error:
         fail(f"{address}: {error}", ExitCode.NOT_READ)
     except KeyboardInterrupt:
-        print_stopped({"address": address, "build": ""}, checks, files=bool(report or record), output=output)
+        print_partial_results({"address": address, "build": ""}, checks, has_output_files=bool(report or record), output=output)
         raise SystemExit(ExitCode.INTERRUPTED) from None
     is_recordable = record is not None and not verified.origin.stand_in
     if record is not None and not is_recordable:
         tell_line(f"transom: --record {record}: nothing is recorded, because this is not Windows ({verified.origin.stand_in})")
     elif record is not None:
-        write("--record", record, lambda before: _build_record(before, verified))
-    end_checks({"address": address, "build": verified.build}, verified.checks, Suite("host", address), report, output)
+        update_file("--record", record, lambda before: _update_record(before, verified))
+    print_results_and_exit({"address": address, "build": verified.build}, verified.checks, Suite("host", address), report, output)
     if record is not None and not is_recordable:
         raise SystemExit(ExitCode.NOT_DONE)
 
 
-def _build_record(before: bytes, verified: "VerificationResult") -> bytes:
+def _update_record(before: bytes, verified: "VerificationResult") -> bytes:
     import datetime
 
     from transom.cli.verified import add_to_record
@@ -144,10 +144,10 @@ def _select_checks(only: list[str], *, change: bool) -> list[str]:
     """Return the selected checks; end the command if a name matches none."""
     from transom.hosts.passes.verification import LIFE
     from transom.hosts.steps.checks import CHECKS
-    from transom.hosts.steps.trials import build_trials
+    from transom.hosts.steps.trials import build_change_checks
 
     names = [check.id for check in CHECKS]
-    changing = [*(check.id for check in build_trials("", b"")), LIFE]
+    changing = [*(check.id for check in build_change_checks("", b"")), LIFE]
     for name in only:
         if name not in names + changing:
             fail(f"--check {name}: unknown check; the checks are {', '.join(names + changing)}")

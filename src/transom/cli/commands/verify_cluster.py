@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from transom.cli.checks import JUnit, Suite, end_checks, print_stopped
+from transom.cli.checks import JUnit, Suite, print_results_and_exit, print_partial_results
 from transom.cli.checks import report_check as tell_check
 from transom.cli.cluster import ClusterOptions, run_with_client
-from transom.cli.messages import tell
+from transom.cli.messages import print_to_stderr
 from transom.cli.options import Output, with_option_groups
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
-from transom.cli.stopping import StopPlan, describe_stop
+from transom.cli.stopping import StopPlan, register_stop_plan
 
 if TYPE_CHECKING:
     from transom.common.check_results import CheckResult
     from transom.kube.client import Client
-    from transom.verification.objects import Wanted
+    from transom.verification.objects import VerificationRequest
 
 _REFERENCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:/@_-]*")
 
@@ -42,11 +42,11 @@ def _check_node(value: str) -> str:
 
 
 def _parse_labels(values: list[str] | None) -> dict[str, str]:
-    from transom.proxy.labels import is_key, is_value
+    from transom.proxy.labels import is_label_key, is_label_value
 
     labels = dict(value.partition("=")[::2] for value in values or ())
     for key, value in labels.items():
-        if not is_key(key) or not is_value(value):
+        if not is_label_key(key) or not is_label_value(value):
             fail(f"--label {key}={value}: not a valid label: use KEY=VALUE")
     return labels
 
@@ -121,10 +121,10 @@ def cluster(
     if dry_run and clean:
         fail("--dry-run and --clean exclude each other")
     if clean:
-        _clean(options, output)
+        _delete_leftovers(options, output)
         return
     more = {"load_balancer": load_balancer, "node_port": node_port, "host_process": host_process}
-    wanted = _build_request(image, linux_image, mirror, _parse_labels(label), more, egress_url, direct_url, reboot)
+    wanted = _build_verification_request(image, linux_image, mirror, _parse_labels(label), more, egress_url, direct_url, reboot)
     checks, server_url, rebooting = list["CheckResult"](), "", ""
 
     def report_check(check: "CheckResult") -> None:
@@ -134,15 +134,15 @@ def cluster(
 
     def print_progress(line: str) -> None:
         # minutes go by while images are pulled
-        tell(f"transom: {line}")
+        print_to_stderr(f"transom: {line}")
 
     async def work(client: "Client") -> "tuple[str, tuple[CheckResult, ...]]":
-        from transom.verification.cluster_verification import Waits, describe_reboot, run_dry, stop_seconds, verify
+        from transom.verification.cluster_verification import VerificationTimeouts, describe_reboot, validate_with_server, estimate_stop_seconds, verify_cluster
 
         nonlocal server_url
         server = server_url = client.connection.server
         if dry_run:
-            return server, await run_dry(client, wanted, options.namespace or "default", report_check)
+            return server, await validate_with_server(client, wanted, options.namespace or "default", report_check)
         print_progress(f"{server}: the checks take some minutes, most of them for images that are pulled")
         left = f"namespace {wanted.namespace} may stay: `transom verify cluster --clean` deletes it"
 
@@ -152,47 +152,47 @@ def cluster(
 
         def plan() -> StopPlan:
             more = f"; {describe_reboot(rebooting)}" if rebooting else ""
-            return StopPlan(f"deleting namespace {wanted.namespace}", stop_seconds(), left + more)
+            return StopPlan(f"deleting namespace {wanted.namespace}", estimate_stop_seconds(), left + more)
 
-        with describe_stop(plan):
-            waits = Waits(starting=timeout)
-            return server, await verify(client, wanted, report_check, waits, print_progress, note_rebooting)
+        with register_stop_plan(plan):
+            waits = VerificationTimeouts(starting=timeout)
+            return server, await verify_cluster(client, wanted, report_check, waits, print_progress, note_rebooting)
 
     try:
-        server, outcome = run_with_client(options, work, failing=ExitCode.NOT_READ, reports=True)
+        server, outcome = run_with_client(options, work, failure_code=ExitCode.NOT_READ, reports=True)
     except KeyboardInterrupt:
         place = {"server": server_url, "namespace": wanted.namespace}
-        print_stopped(place, checks, files=report is not None, output=output)
+        print_partial_results(place, checks, has_output_files=report is not None, output=output)
         raise SystemExit(ExitCode.INTERRUPTED) from None
-    end_checks({"server": server, "namespace": wanted.namespace}, outcome, Suite("cluster", server), report, output)
+    print_results_and_exit({"server": server, "namespace": wanted.namespace}, outcome, Suite("cluster", server), report, output)
 
 
-def _build_request(
+def _build_verification_request(
     image: str | None,
     linux_image: str | None,
     mirror: str | None,
     labels: dict[str, str],
-    more: dict[str, bool],
+    options: dict[str, bool],
     egress: str,
     direct: str,
     reboot: str,
-) -> "Wanted":
+) -> "VerificationRequest":
     from transom.verification.cluster_verification import create_namespace_name
-    from transom.verification.objects import AGNHOST_IMAGE, Wanted, to_mirror
+    from transom.verification.objects import AGNHOST_IMAGE, VerificationRequest, to_mirror
 
     windows = image or AGNHOST_IMAGE
     pair = (windows, linux_image or windows)
     windows, linux = (to_mirror(item, mirror) for item in pair) if mirror else pair
-    return Wanted(create_namespace_name(), windows, linux, labels, egress=egress, direct=direct, reboot=reboot, **more)
+    return VerificationRequest(create_namespace_name(), windows, linux, labels, egress=egress, direct=direct, reboot=reboot, **options)
 
 
-def _clean(options: ClusterOptions, output: Format) -> None:
+def _delete_leftovers(options: ClusterOptions, output: Format) -> None:
     async def work(client: "Client") -> list[str]:
-        from transom.verification.cluster_verification import clean
+        from transom.verification.cluster_verification import delete_old_namespaces
 
-        return await clean(client, insist=True)
+        return await delete_old_namespaces(client, include_running=True)
 
-    leftovers = run_with_client(options, work, failing=ExitCode.NOT_READ)
+    leftovers = run_with_client(options, work, failure_code=ExitCode.NOT_READ)
     if output is not Format.TEXT:
         print_data({"removed": leftovers}, output)
     else:

@@ -62,7 +62,7 @@ def webhook(
     """
     import asyncio
 
-    with _run_with_little_memory():
+    with _set_memory_environment():
         import aiohttp  # noqa: F401
     from transom.kube.connection import connect
     from transom.kube.errors import ConfigurationError
@@ -94,7 +94,7 @@ def webhook(
         timeout=timeout,
     )
     try:
-        asyncio.run(_run(connection, options, addresses[0], addresses[1], local_metrics=local_metrics))
+        asyncio.run(_run_webhook(connection, options, addresses[0], addresses[1], local_metrics=local_metrics))
     except OSError as error:
         flags = f"--bind-address {bind_address} or --metrics-bind-address {metrics_bind_address}"
         fail(f"{flags}: {error.strerror or error}", ExitCode.NOT_DONE)
@@ -109,7 +109,7 @@ C++, whose library takes more than 1 MB, for lists of a few callbacks (frozenlis
 
 
 @contextmanager
-def _run_with_little_memory() -> Iterator[None]:
+def _set_memory_environment() -> Iterator[None]:
     before = {name: os.environ.get(name) for name in _LEAN}
     os.environ.update(_LEAN)
     try:
@@ -134,7 +134,7 @@ def _check_url(url: str) -> None:
         fail("--url: must be https://HOST:PORT; the paths are Transom's")
 
 
-async def _run(
+async def _run_webhook(
     connection: "Connection", options: "WebhookOptions", address: Address, metrics_address: Address, *, local_metrics: bool
 ) -> None:
     import asyncio

@@ -23,7 +23,7 @@ from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
 from transom.windows.nodes.node_certificates import (
     CertificateRequest,
-    Judgement,
+    ApprovalDecision,
     KnownNode,
     Member,
     decide_approval,
@@ -165,21 +165,21 @@ class CertificatesController:
         cached_nodes = {name: node for name in names if (node := snapshot.find_named(name)) is not None}
         return {name: KnownNode(_get_readiness(node), node.metadata.uid or "") for name, node in cached_nodes.items()}
 
-    async def _record_node(self, member: Member, judgement: Judgement, leadership: Leadership) -> Judgement:
+    async def _record_node(self, member: Member, judgement: ApprovalDecision, leadership: Leadership) -> ApprovalDecision:
         """Return the judgement after the instance's status names the Node, since an approval cannot be revoked. Raises
         ApiError.
         """
         namespace, _, name = member.instance.partition("/")
         cached = self._informers.windows_instances.take_snapshot().find_named(name, namespace)
         if cached is None:
-            return Judgement("Ignore")
+            return ApprovalDecision("Ignore")
         certified = "" if member.shared else member.node_name
         identity, _ = await self.members.identities.settle(cached, leadership, certified=certified)
         if identity.refusal or identity.name != member.node_name or identity.uid != member.node_uid:
-            return Judgement("Leave", member, identity.message or "which Node the instance is was decided again meanwhile")
+            return ApprovalDecision("Leave", member, identity.message or "which Node the instance is was decided again meanwhile")
         return judgement
 
-    async def _approve(self, cached: CachedRequest, judgement: Judgement, leadership: Leadership) -> None:
+    async def _approve(self, cached: CachedRequest, judgement: ApprovalDecision, leadership: Leadership) -> None:
         instance = judgement.member.instance if judgement.member else ""
         condition = {
             "type": "Approved",
@@ -208,7 +208,7 @@ class CertificatesController:
             f"request {cached.metadata.name} for a {kind} certificate",
         )
 
-    def _tell(self, cached: CachedRequest, judgement: Judgement, leadership: Leadership) -> None:
+    def _tell(self, cached: CachedRequest, judgement: ApprovalDecision, leadership: Leadership) -> None:
         if self._told.get(cached.metadata.name) == judgement.reason:
             return
         self._told[cached.metadata.name] = judgement.reason
@@ -216,7 +216,7 @@ class CertificatesController:
         leadership.recorder.record_warning(self._find_event_object(cached, judgement), "CertificateRefused", message)
         _log.warning("certificate not approved", request=cached.metadata.name, reason=judgement.reason)
 
-    def _find_event_object(self, cached: CachedRequest, judgement: Judgement) -> Regarding:
+    def _find_event_object(self, cached: CachedRequest, judgement: ApprovalDecision) -> Regarding:
         """Return the instance that the request concerns, or the request itself."""
         if judgement.member is not None:
             namespace, _, name = judgement.member.instance.partition("/")

@@ -17,7 +17,7 @@ from transom.capi.values.cluster_identity import (
     build_values_name,
     get_cluster_id,
 )
-from transom.capi.values.cluster_objects import FleetObject, build_fleet_objects, get_key
+from transom.capi.values.cluster_objects import FleetObject, build_fleet_objects, get_namespaced_name
 from transom.capi.values.values_objects import KEY as VALUES
 from transom.common.escaping import escape_key
 from transom.kube.client import Client
@@ -104,7 +104,7 @@ async def find_public_clusters(client: Client, objects: Objects, settings: Resol
             served.add((meta.namespace, identity))
     public, others = [], []
     for cluster in objects.clusters:
-        egress = settings.get_with_withheld(get_key(cluster))
+        egress = settings.get_with_withheld(get_namespaced_name(cluster))
         try:
             place = (cluster.metadata.namespace, get_cluster_id(cluster))
         except InvalidIdentity:
@@ -144,7 +144,7 @@ class PublicClusters(msgspec.Struct, frozen=True):
 
 def _iter_own_objects(objects: Objects, settings: ResolvedSettings) -> Iterator[FleetObject]:
     for cluster in objects.clusters:
-        egress = settings.clusters[get_key(cluster)]
+        egress = settings.clusters[get_namespaced_name(cluster)]
         try:
             get_cluster_id(cluster)
         except InvalidIdentity:

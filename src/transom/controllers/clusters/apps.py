@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from transom.capi.values.cluster_identity import ID_LABEL, list_values_names
-from transom.capi.values.values_objects import build_fields, build_spec, find_identity
+from transom.capi.values.values_objects import build_reference_fields, build_spec, find_identity
 from transom.controllers.clusters.app_kinds import APPS, RELEASES, ValuesReader
 from transom.controllers.runtime.informers import Informers
 from transom.kube.client import Client
@@ -103,7 +103,7 @@ class Apps:
         namespace, identity = place.namespace or "", place.name
         done, own = True, []
         for resource, store in self._stores:
-            wanted = build_fields(resource.kind, identity, namespace, own=own_names)
+            wanted = build_reference_fields(resource.kind, identity, namespace, own_name=own_names)
             for app in self._list_apps(store, namespace, identity):
                 if not app.asks:
                     names: set[str] = set()

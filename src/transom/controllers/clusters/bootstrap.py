@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from transom.capi.values.cluster_identity import InvalidIdentity, build_systemd_name, build_values_name, get_cluster_id
-from transom.capi.values.cluster_objects import FleetObject, build_fleet_objects, find_namesakes, get_key
+from transom.capi.values.cluster_objects import FleetObject, build_fleet_objects, find_identity_conflicts, get_namespaced_name
 from transom.controllers.clusters.objects import KeepResult, ObjectsWriter, compare
 from transom.controllers.clusters.readers import list_readers
 from transom.controllers.runtime.cached import CLUSTERS
@@ -87,24 +87,24 @@ async def write(client: Client, objects: Objects, settings: ResolvedSettings, *,
     errors: list[str] = []
     waiting = await list_readers(client)
     chosen: list[tuple[ObjectKey, tuple[FleetObject, ...]]] = []
-    later = find_namesakes(objects.clusters)
+    later = find_identity_conflicts(objects.clusters)
     for cluster in objects.clusters:
-        egress = settings.clusters[get_key(cluster)]
+        egress = settings.clusters[get_namespaced_name(cluster)]
         try:
             place = ObjectKey(cluster.metadata.namespace or "", get_cluster_id(cluster))
         except InvalidIdentity as error:
             errors.append(f"{cluster.place.object}: {error}")
             continue
-        if get_key(cluster) in later:
-            errors.append(f"{cluster.place.object}: {later[get_key(cluster)].text}")
+        if get_namespaced_name(cluster) in later:
+            errors.append(f"{cluster.place.object}: {later[get_namespaced_name(cluster)].text}")
         elif egress is not None:
-            windows = get_key(cluster) in objects.windows_clusters | waiting.windows
+            windows = get_namespaced_name(cluster) in objects.windows_clusters | waiting.windows
             others = {
-                build_values_name(place.name, own=not egress.own_values),
-                build_systemd_name(place.name, own=not egress.own_drop_in),
+                build_values_name(place.name, own_name=not egress.own_values),
+                build_systemd_name(place.name, own_name=not egress.own_drop_in),
             }
             named = waiting.list_names(place.namespace or "") - others
-            chosen.append((place, build_fleet_objects(cluster, egress, windows=windows, named=named)))
+            chosen.append((place, build_fleet_objects(cluster, egress, windows=windows, referenced_names=named)))
     if dry_run:
         return await run_for_each_cluster(chosen, errors, lambda place, desired: compare(client, place, desired))
     key = await _ensure_key(client, objects.namespace)

@@ -195,20 +195,20 @@ class ClustersController:
         if cluster.deleting or egress is None or newest.clusters.get(name) is None:
             # on its way out, invalid or withheld: what is there stays
             return None
-        secrets = {build_systemd_name(identity, own=egress.own_drop_in), windows_name(identity)}
+        secrets = {build_systemd_name(identity, own_name=egress.own_drop_in), windows_name(identity)}
         # an object of the other name may have another owner
         secrets |= {
             name for name in build_systemd_names(identity) if self._keeper.has_secret(ObjectKey(namespace, name), identity)
         }
         named = {secret for secret in secrets if self._templates.is_secret_named(namespace, secret)}
         for own in (False, True):
-            values = build_values_name(identity, own=own)
+            values = build_values_name(identity, own_name=own)
             # a pair of the other name may have another owner
             own_exists = own == egress.own_values or self._is_ours(ObjectKey(namespace, values), identity)
             if own_exists and self._apps.is_referenced(namespace, values):
                 named.add(values)
         windows = self._templates.has_windows(namespace, cluster.metadata.name)
-        return build_fleet_objects(self._as_read(ObjectKey(namespace, identity), cluster), egress, windows=windows, named=named)
+        return build_fleet_objects(self._as_read(ObjectKey(namespace, identity), cluster), egress, windows=windows, referenced_names=named)
 
     def _as_read(self, key: ObjectKey, cluster: CachedCluster) -> ClusterObject:
         before, parsed_cluster = self._read.get(key, (None, None))
@@ -221,7 +221,7 @@ class ClustersController:
 
     async def _inject(self, key: ObjectKey, desired: tuple[FleetObject, ...], leadership: Leadership) -> Injected:
         own = self._settings.own is not None and self._settings.own.own_values
-        values = any((made.kind, made.name) == ("Secret", build_values_name(key.name, own=own)) for made in desired)
+        values = any((made.kind, made.name) == ("Secret", build_values_name(key.name, own_name=own)) for made in desired)
         return await self._apps.update_references(leadership.client, key, values=values, own_names=own)
 
     def _is_ours(self, name: ObjectKey, identity: str) -> bool:

@@ -111,7 +111,7 @@ class ObjectsWriter:
             known = (namespace, name) in self._secrets
             # the ConfigMap records names that a user chose: without one, they are not queried
             reads_server = known or (
-                verify and name not in (build_values_name(identity, own=True), build_systemd_name(identity, own=True))
+                verify and name not in (build_values_name(identity, own_name=True), build_systemd_name(identity, own_name=True))
             )
             if (
                 ("Secret", name) not in names

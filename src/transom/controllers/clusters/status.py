@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from transom.capi.values.cluster_identity import InvalidIdentity, get_cluster_id
-from transom.capi.values.cluster_objects import find_namesakes, get_key
+from transom.capi.values.cluster_objects import find_identity_conflicts, get_namespaced_name
 from transom.common.counting import format_count, format_first
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.proxy import layers
@@ -44,12 +44,12 @@ def build_conditions(
             # OpenShift's Proxy, where that is the base, has the name of the base, and no status that we may write
             name = layer.source.metadata.name
             if name in cached:
-                cached[name].append(get_key(cluster))
+                cached[name].append(get_namespaced_name(cluster))
         try:
             get_cluster_id(cluster)
         except InvalidIdentity as error:
-            nameless[get_key(cluster)] = f"Cluster {'/'.join(get_key(cluster))}: {error}"
-    twice = {later: namesake.text for later, namesake in find_namesakes(objects.clusters).items()}
+            nameless[get_namespaced_name(cluster)] = f"Cluster {'/'.join(get_namespaced_name(cluster))}: {error}"
+    twice = {later: namesake.text for later, namesake in find_identity_conflicts(objects.clusters).items()}
     return {
         name: _build_conditions(name, selected, newest, reports, {**nameless, **twice}) for name, selected in cached.items()
     }

@@ -33,7 +33,7 @@ from transom.kube.store import ObjectKey
 from transom.rollout.markers import FIELD
 from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import LEDGER
-from transom.windows.nodes.requests import RECONCILE, RESTART, request_text
+from transom.windows.nodes.requests import RECONCILE, RESTART, read_request_annotation
 
 _log: Final = structlog.get_logger("transom.hosts")
 ViewStage = Callable[[InstanceView, Leadership], Awaitable[InstanceView | StageResult]]
@@ -122,7 +122,7 @@ class HostReconciler:
 
     def _confirm_request(self, instance: CachedInstance | None, result: StageResult) -> StageResult:
         """Return the result with the reconcile request that the instance had when it was read, which is handled now."""
-        request = request_text(instance.metadata.annotations, RECONCILE) if instance is not None else ""
+        request = read_request_annotation(instance.metadata.annotations, RECONCILE) if instance is not None else ""
         if instance is None or not request or request == instance.live.last_handled_reconcile:
             return result
         # a host that waits for its turn has nothing else to write
@@ -323,4 +323,4 @@ def _find_handled_restart(reconciliation: Reconciliation) -> str | None:
     """Return the restart request that a pass without an error has met; None if there was none."""
     if reconciliation.result.error is not None:
         return None
-    return request_text(reconciliation.session.target.instance.metadata.annotations, RESTART) or None
+    return read_request_annotation(reconciliation.session.target.instance.metadata.annotations, RESTART) or None

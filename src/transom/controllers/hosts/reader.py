@@ -14,8 +14,8 @@ from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.store import ObjectKey
 from transom.proxy.finding import Finding
 from transom.windows.nodes.node_identity import Identity
-from transom.windows.nodes.requests import RESTART, request_text
-from transom.windows.nodes.windows_instance import KEY, WindowsInstance, examine, read_private_key
+from transom.windows.nodes.requests import RESTART, read_request_annotation
+from transom.windows.nodes.windows_instance import KEY, WindowsInstance, examine_instances, read_private_key
 
 
 class InstanceReader:
@@ -44,7 +44,7 @@ class InstanceReader:
             return InstanceView(cached, None, tuple(errors), None, None, None)
         instance = _without_handled_restart(instance, cached)
         objects = self._informers.get_instance_objects(instance)
-        errors += [item for item in examine([instance], objects) if item.severity == "error" and not _is_key_finding(item)]
+        errors += [item for item in examine_instances([instance], objects) if item.severity == "error" and not _is_key_finding(item)]
         spec = instance.spec
         others = [
             item.metadata.name
@@ -111,7 +111,7 @@ class InstanceReader:
 def _without_handled_restart(instance: WindowsInstance, cached: CachedInstance) -> WindowsInstance:
     """Return the instance without a request for a restart that was handled: it restarts nothing a second time."""
     annotations = instance.metadata.annotations
-    if RESTART not in annotations or request_text(annotations, RESTART) != cached.live.last_handled_restart:
+    if RESTART not in annotations or read_request_annotation(annotations, RESTART) != cached.live.last_handled_restart:
         return instance
     left = {name: text for name, text in annotations.items() if name != RESTART}
     return msgspec.structs.replace(instance, metadata=msgspec.structs.replace(instance.metadata, annotations=left))

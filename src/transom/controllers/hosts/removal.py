@@ -189,7 +189,7 @@ class Removal:
         await self._on.status.write(case, {"Configured": Condition("False", "Removing", message)}, {}, leadership)
         session = self._on.start_session(case, target, leadership)
         payload = self._tokens is not None
-        result = await hosts.remove(target.access, session.host_keys, session.settings, check=session.check, payload=payload)
+        result = await hosts.restore_host_state(target.access, session.host_keys, session.settings, check=session.check, payload=payload)
         leadership.permit()
         return result
 

@@ -23,12 +23,12 @@ from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
 from transom.windows.host.host_state import ObservedState
 from transom.windows.nodes.node_identity import (
-    Candidate,
+    IdentityCandidate,
     ClusterView,
-    Holder,
+    NameHolder,
     Identity,
     Proof,
-    Record,
+    NodeRecord,
     SeenNode,
     rank_claim,
     resolve_identity,
@@ -129,7 +129,7 @@ class NodeIdentities:
                 why = f"the host cannot be Node {record.name}: it is the name of a Machine that is not this instance's"
                 return Identity(refusal="NodeNameTaken", message=why), cached
             if certified and certified == record.name and not identity.refusal and record.proof != "Machine":
-                record = Record(record.name, record.uid, "Certificate")
+                record = NodeRecord(record.name, record.uid, "Certificate")
                 identity = Identity(identity.name, identity.uid, "Certificate")
             texts = {"node_name": record.name, "node_uid": record.uid, "node_proof": record.proof}
             wanted = msgspec.structs.replace(cached.live, **texts, host_address=reached or cached.live.host_address)
@@ -150,11 +150,11 @@ class NodeIdentities:
 
     # --- what is known
 
-    def _build_candidate(self, cached: CachedInstance, reported_name: str, reached: str) -> Candidate:
+    def _build_candidate(self, cached: CachedInstance, reported_name: str, reached: str) -> IdentityCandidate:
         joins = cached.spec_fields.get("lifecycle") == "Node"
         renamed = HOST_NAME in (cached.metadata.annotations or {})
         machine, machine_uid = self._get_machine_node(cached)
-        return Candidate(
+        return IdentityCandidate(
             joins=joins,
             record=_record(cached),
             named=str(cached.spec_fields.get("nodeName") or ""),
@@ -181,7 +181,7 @@ class NodeIdentities:
             return []
         return self._machines.take_snapshot().list_by_index("origin", origin)
 
-    def _build_cluster_view(self, cached: CachedInstance, candidate: Candidate) -> ClusterView:
+    def _build_cluster_view(self, cached: CachedInstance, candidate: IdentityCandidate) -> ClusterView:
         nodes = self._informers.nodes.take_snapshot()
         own = f"{cached.metadata.namespace}/{cached.metadata.name}"
         names = {name for name in (candidate.record.name, candidate.named, candidate.machine, candidate.said) if name}
@@ -201,7 +201,7 @@ class NodeIdentities:
             foreign={name: why for name in names if (why := self._find_foreign_owner(name))},
         )
 
-    def _iter_holders(self, cached: CachedInstance, name: str) -> Iterator[Holder]:
+    def _iter_holders(self, cached: CachedInstance, name: str) -> Iterator[NameHolder]:
         keys = {item.key: self.get_newest(item) for item in self.iter_instances_named(name)}
         age = (cached.metadata.creation_timestamp or "", cached.metadata.name)
         for other in keys.values():
@@ -212,10 +212,10 @@ class NodeIdentities:
                 (str(other.spec_fields.get("nodeName") or ""), self._get_machine_node(other)[0]),
             )
             ranks = [rank_claim(record, named=False)] if record.name == name else []
-            ranks += [rank_claim(Record(), named=True)] if name in requested_names else []
+            ranks += [rank_claim(NodeRecord(), named=True)] if name in requested_names else []
             if ranks:
                 older = (other.metadata.creation_timestamp or "", other.metadata.name) < age
-                yield Holder(f"{other.metadata.namespace}/{other.metadata.name}", max(ranks), older)
+                yield NameHolder(f"{other.metadata.namespace}/{other.metadata.name}", max(ranks), older)
 
     def _find_owner(self, cached: CachedInstance, uid: str) -> str:
         """Return the key of the other instance that recorded a Node; empty if none did."""
@@ -248,9 +248,9 @@ class NodeIdentities:
                 del self._departed[next(iter(self._departed))]
 
 
-def _record(cached: CachedInstance) -> Record:
+def _record(cached: CachedInstance) -> NodeRecord:
     live = cached.live
-    return Record(live.node_name, live.node_uid, _PROOFS.get(live.node_proof, "")) if live.node_name else Record()
+    return NodeRecord(live.node_name, live.node_uid, _PROOFS.get(live.node_proof, "")) if live.node_name else NodeRecord()
 
 
 def _build_seen_node(node: HostNode, own: str) -> SeenNode:

@@ -125,7 +125,7 @@ def build_pass_conditions(egress: Egress, result: PassResult) -> Conditions:
         _is_reboot_pending(egress, state, cached),
         _build_pending_condition(egress, cached, _explain_failed_fetch(egress, result)),
     )
-    conditions["ProxyApplied"] = _build_proxy_condition(egress, left, error, pending, hides=cached.environment.hides)
+    conditions["ProxyApplied"] = _build_proxy_condition(egress, left, error, pending, hides=cached.environment.is_hiding_variables)
     conditions["TrustApplied"] = _trust(egress, state, left, error, cached)
     if put_off is not None:
         conditions |= {type_: put_off for type_ in ("ProxyApplied", "TrustApplied") if conditions[type_].status == "True"}

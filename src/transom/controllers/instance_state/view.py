@@ -11,7 +11,7 @@ from transom.apply.target import Target
 from transom.controllers.instance_state.status import build_not_connected_conditions, build_paused_conditions
 from transom.controllers.runtime.cached import INSTANCES, MANAGED_BY_WMCO, CachedInstance, HostNode
 from transom.controllers.runtime.conditions import Condition, Conditions
-from transom.hosts.ssh.known_hosts import Fingerprint, KnownKey, build_missing_error
+from transom.hosts.ssh.known_hosts import Fingerprint, KnownKey, build_missing_key_error
 from transom.kube.events import Regarding
 from transom.proxy.finding import Finding
 from transom.proxy.settings import WithheldSettings
@@ -71,7 +71,7 @@ class StatusKeys:
         if self._fingerprint:
             return (Fingerprint(self._fingerprint),)
         if self._required:
-            raise build_missing_error(address, port, KEY_PLACE)
+            raise build_missing_key_error(address, port, KEY_PLACE)
         return ()
 
     async def record(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
@@ -113,7 +113,7 @@ def explain_refusal(case: InstanceView, *, require_host_keys: bool = False) -> C
         return build_not_connected_conditions("KeyMissing", case.missing_key)
     if require_host_keys and not case.instance.spec.host_key and not case.cached.live.host_key_fingerprint:
         spec = case.instance.spec
-        return build_not_connected_conditions("HostKeyMissing", str(build_missing_error(spec.address, spec.port, KEY_PLACE)))
+        return build_not_connected_conditions("HostKeyMissing", str(build_missing_key_error(spec.address, spec.port, KEY_PLACE)))
     if case.withheld is not None and case.target is None:
         return build_not_connected_conditions("CredentialsWithheld", str(CredentialsWithheld(case.withheld)))
     if case.target is None:

@@ -140,7 +140,7 @@ class KeyRotation:
                 await host_rollout.record_in_flight(rollout, leadership)
             result = None
             settings.permit()
-            await key_move.move(alone.access, target.previous, host_keys, settings)
+            await key_move.rotate_ssh_key(alone.access, target.previous, host_keys, settings)
             result = "passed"
             return KeySelection(alone, digest)
         except (*key_move.AGAINST_THE_KEY, key_move.KeyNotFound) as error:

@@ -403,7 +403,7 @@ def _build_group(
 
 def _list_secret_names(identity: str, egress: Egress) -> tuple[str, ...]:
     """Return the names of the Secrets that machines boot with."""
-    return build_systemd_name(identity, own=egress.own_drop_in), windows_name(identity)
+    return build_systemd_name(identity, own_name=egress.own_drop_in), windows_name(identity)
 
 
 def _list_possible_secrets(identity: str) -> tuple[str, ...]:

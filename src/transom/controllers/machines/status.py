@@ -7,7 +7,7 @@ import msgspec
 
 from transom.capi.bootstrap.commit_entries import convert_entries
 from transom.capi.bootstrap.kubeadm import Entries, File
-from transom.capi.values.cluster_objects import get_key
+from transom.capi.values.cluster_objects import get_namespaced_name
 from transom.common.counting import format_count, format_first
 from transom.controllers.machines.rollout import MachinesDecision, MachinesStanding, format_counts
 from transom.controllers.machines.template_edits import ExaminedTemplates
@@ -74,7 +74,7 @@ def build_conditions(
     """
     cached: dict[str, list[tuple[str, str]]] = {item.metadata.name: [] for item in objects.egress_proxies}
     for cluster in objects.clusters:
-        key = get_key(cluster)
+        key = get_namespaced_name(cluster)
         if key in machines_by_cluster:
             for layer in layers.merge_workload_layers(objects, cluster).layers:
                 if isinstance(layer.source, EgressProxy):

@@ -13,15 +13,15 @@ from transom.capi.bootstrap.injection import (
     CONFIG_SPEC,
     CONTROL_PLANE_SPEC,
     TEMPLATE_SPEC,
-    Edit,
-    build_edit,
-    find_manager,
+    EntriesPatch,
+    build_entries_patch,
+    find_managing_tool,
     is_for_windows,
     is_injection_requested,
     list_secret_names,
 )
 from transom.capi.bootstrap.kubeadm import Entries
-from transom.capi.bootstrap.machine_files import CA_STEM, build_linux_entries, find_runtime
+from transom.capi.bootstrap.machine_files import CA_STEM, build_linux_entries, find_runtime_service
 from transom.capi.values.cluster_identity import build_systemd_name, build_systemd_names
 from transom.controllers.machines.machine_objects import (
     CONFIGS,
@@ -59,7 +59,7 @@ class ExaminedTemplates(msgspec.Struct, frozen=True):
 
     cached: Held
     wanted: Entries | None
-    edit: Edit
+    edit: EntriesPatch
     kept: str | None
     affected: bool
     taken_back: bool
@@ -116,7 +116,7 @@ class TemplateEditor:
         secrets = frozenset((*build_systemd_names(identity), windows_proxy.build_secret_name(identity)))
         meta = cached.metadata
         metadata = msgspec.to_builtins(meta)
-        kept = find_manager(metadata)
+        kept = find_managing_tool(metadata)
         wanted: Entries | None
         if is_injection_requested(metadata) or (is_requested and kept == CLUSTER_CLASS):
             wanted = build_entries(spec or {}, egress, identity, control_plane=control_plane)
@@ -124,7 +124,7 @@ class TemplateEditor:
             # its label was taken away: so are our entries, if they are ours
             wanted = Entries() if meta.edited else None
         at = _KINDS[type(cached)][1]
-        template_edit = build_edit(spec, wanted, secrets, at, meta.generation) if wanted is not None else Edit()
+        template_edit = build_entries_patch(spec, wanted, secrets, at, meta.generation) if wanted is not None else EntriesPatch()
         files = (spec or {}).get("files") or ()
         refers = bool(list_secret_names(spec or {}) & secrets) or any(
             str(file.get("path")).startswith(CA_STEM) for file in files
@@ -133,7 +133,7 @@ class TemplateEditor:
             cached,
             wanted,
             template_edit,
-            find_manager(metadata),
+            find_managing_tool(metadata),
             refers or bool(wanted and wanted.files),
             self._was_reverted(cached, wanted),
         )
@@ -164,16 +164,16 @@ class TemplateEditor:
 def build_entries(spec: dict[str, object], egress: Egress, identity: str, *, control_plane: bool) -> Entries:
     """Return the entries of a KubeadmConfigSpec for its machines."""
     if not is_for_windows(spec):
-        secret = build_systemd_name(identity, own=egress.own_drop_in)
-        return build_linux_entries(secret, egress, control_plane=control_plane, runtime=find_runtime(spec))
+        secret = build_systemd_name(identity, own_name=egress.own_drop_in)
+        return build_linux_entries(secret, egress, control_plane=control_plane, runtime=find_runtime_service(spec))
     if "Nodes" not in egress.consumers or not egress.configured:
         return Entries()
-    return windows_proxy.build_entries(windows_proxy.build_secret_name(identity))
+    return windows_proxy.build_windows_entries(windows_proxy.build_secret_name(identity))
 
 
 def find_deployment_manager(deployment: CachedDeployment) -> str | None:
     """Return the other manager that writes a MachineDeployment."""
-    return find_manager(msgspec.to_builtins(deployment.metadata))
+    return find_managing_tool(msgspec.to_builtins(deployment.metadata))
 
 
 def _digest(entries: Entries) -> str:

@@ -14,7 +14,7 @@ from transom.windows.nodes import support
 from transom.windows.parts.adopted import PEER
 from transom.windows.parts.installation import DRIFT
 from transom.windows.payload.payload import Payload
-from transom.windows.payload.worker import Waiting
+from transom.windows.payload.worker import WaitingService
 from transom.windows.planning.planner import Plan
 
 _SHOWN: Final = 5
@@ -87,5 +87,5 @@ def _is_as_left(name: str, left: Mapping[str, int], before: Mapping[str, int]) -
     return name not in left or left[name] == before.get(name)
 
 
-def _format_waiting(waiting: Waiting) -> str:
+def _format_waiting(waiting: WaitingService) -> str:
     return f"{waiting.service} waits for {waiting.needs}: {waiting.why}"

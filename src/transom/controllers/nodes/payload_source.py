@@ -23,7 +23,7 @@ from transom.http.downloads import DownloadError, HashError, Route, download
 from transom.kube.backoff import set_within
 from transom.proxy.settings import Egress
 from transom.sources.payload import FILE, parse_payload
-from transom.sources.payload_build import build
+from transom.sources.payload_build import download_payload
 from transom.windows.payload.lock import Lock
 from transom.windows.payload.payload import Payload
 
@@ -95,7 +95,7 @@ class PayloadSource:
             self._other_settings.clear()
             way = Route(self._settings.own or Egress())
             try:
-                lock = await build(payload, self._path, Lock(), lambda url: _log.info(_FETCHING, url=url), way)
+                lock = await download_payload(payload, self._path, Lock(), lambda url: _log.info(_FETCHING, url=url), way)
                 part = self._path / f"{LOCK}.part"
                 part.write_bytes(lock.to_json())
                 part.rename(self._path / LOCK)

@@ -29,7 +29,7 @@ from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import HostError
 from transom.hosts.passes import configure as hosts
 from transom.hosts.passes.base_pass import Admit, PassResult
-from transom.hosts.passes.configure import ConfigureResult, Worker
+from transom.hosts.passes.configure import ConfigureResult, WorkerSpec
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.kube.errors import ApiError
 from transom.proxy.settings import Egress
@@ -80,7 +80,7 @@ class WorkerNode:
         try:
             again = session.change_in_flight or self.node_drained or case.cached.get_reason("EgressWorks") != "Fetched"
             when = "now" if self.node_drained else target.choose_restart_time()
-            worker = Worker(
+            worker = WorkerSpec(
                 self.directory,
                 add_host_facts,
                 target.egress,
@@ -89,7 +89,7 @@ class WorkerNode:
                 taken=taken,
                 name_script=find_name_script(facts.platform) if _needs_name(case.cached) else None,
             )
-            result = await hosts.configure(
+            result = await hosts.configure_worker(
                 target.access, session.host_keys, session.settings, worker, report=progress, admit=should_apply
             )
             if result.error is None and result.reboot and self._can_reboot(case):

@@ -15,7 +15,7 @@ from transom.common.tls_clients import create_bare_context
 from transom.controllers.runtime.conditions import Condition
 from transom.pods.environment import PodEgress
 from transom.pods.registration import KIND, NAME, TIMEOUT, has_same_rules, is_own
-from transom.sources.core_objects import get_at
+from transom.sources.core_objects import get_value_at
 
 _OBJECT: Final = f"{KIND}/{NAME}"
 _API_VERSION: Final = "admission.k8s.io/v1"
@@ -104,8 +104,8 @@ def _iter_servers(live: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
 def _format_address(config: Mapping[str, Any]) -> str:
     if config.get("url"):
         return str(config["url"])
-    name, namespace, path = (get_at(config, ("service", field)) or "" for field in ("name", "namespace", "path"))
-    return f"https://{name}.{namespace}.svc:{get_at(config, ('service', 'port')) or 443}{path}"
+    name, namespace, path = (get_value_at(config, ("service", field)) or "" for field in ("name", "namespace", "path"))
+    return f"https://{name}.{namespace}.svc:{get_value_at(config, ('service', 'port')) or 443}{path}"
 
 
 async def _call_server(address: str, bundle: str) -> None:
@@ -139,7 +139,7 @@ async def _call_server(address: str, bundle: str) -> None:
         answered = msgspec.json.decode(answer)
     except msgspec.DecodeError:
         answered = None
-    if get_at(answered, ("response", "uid")) != uid or get_at(answered, ("response", "allowed")) is not True:
+    if get_value_at(answered, ("response", "uid")) != uid or get_value_at(answered, ("response", "allowed")) is not True:
         raise _Fault("its answer is not an AdmissionReview")
 
 

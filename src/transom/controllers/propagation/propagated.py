@@ -14,7 +14,7 @@ from transom.proxy.settings import Egress, WindowsSettings
 from transom.proxy.trust import format_pem
 from transom.proxy.url import URL, parse
 from transom.proxy.validation import BUNDLE_KEY
-from transom.sources.core_objects import get_at
+from transom.sources.core_objects import get_value_at
 
 CREDENTIALS: Final = "transom-propagated-credentials"
 CA: Final = "transom-propagated-ca"
@@ -71,7 +71,7 @@ def is_proxy_withheld(egress: Egress, live_proxy: dict[str, Any] | None) -> bool
     """
     if not egress.holds_credentials or "Pods" not in egress.consumers:
         return False
-    return get_at(live_proxy, ("spec", "pods", "namespaceSelector")) is None
+    return get_value_at(live_proxy, ("spec", "pods", "namespaceSelector")) is None
 
 
 def list_propagated_objects(namespace: str) -> list[tuple[Resource[Any], str, str | None]]:

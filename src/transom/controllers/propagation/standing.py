@@ -11,7 +11,7 @@ from transom.controllers.propagation import propagated
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
-from transom.sources.core_objects import get_at
+from transom.sources.core_objects import get_value_at
 
 _SHOWN: Final = 3
 _LONGEST: Final = 200
@@ -38,7 +38,7 @@ class ClusterStanding(msgspec.Struct, frozen=True):
 
 def read(egress: Egress, live_proxy: dict[str, Any] | None) -> ClusterStanding:
     """Read the status of an EgressProxy in another cluster. Its texts are untrusted: bounded, and of printable characters."""
-    generation, listed = get_at(live_proxy, ("metadata", "generation")), get_at(live_proxy, ("status", "conditions"))
+    generation, listed = get_value_at(live_proxy, ("metadata", "generation")), get_value_at(live_proxy, ("status", "conditions"))
     current = {
         str(item.get("type")): item
         for item in (listed if isinstance(listed, list) else ())

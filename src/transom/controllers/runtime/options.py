@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from transom.common.installers import OPENSSH_URL
-from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.ssh.ssh_client import Timeouts
 from transom.kube.lease import TERMS, Terms
 from transom.kube.permitted_networks import PermittedNetworks
@@ -35,7 +35,7 @@ class HostTimings(msgspec.Struct, frozen=True):
     rights: float = 30.0
     """Seconds after which a right that is missing is reported."""
     timeouts: Timeouts = Timeouts()
-    patience: Patience = Patience()
+    patience: ServiceTimeouts = ServiceTimeouts()
 
 
 class Options(msgspec.Struct, frozen=True):

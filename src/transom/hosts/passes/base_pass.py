@@ -28,12 +28,12 @@ from transom.hosts.errors import (
     WrongEnvironmentType,
     build_fault,
 )
-from transom.hosts.owner import Owner, claim
-from transom.hosts.scripts.host_scripts import Patience
-from transom.hosts.scripts.service_result import describe_disabled
+from transom.hosts.owner import Owner, lock_host
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
+from transom.hosts.scripts.service_result import describe_disabled_services
 from transom.hosts.scripts.template import BASE
 from transom.hosts.ssh.connections import GOODBYE_SECONDS
-from transom.hosts.ssh.directory import CLEARING_SECONDS, Directory
+from transom.hosts.ssh.directory import CLEARING_SECONDS, HostDirectory
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.ssh_client import Access, Timeouts
 from transom.hosts.ssh.transport import Transport, open_ssh
@@ -54,7 +54,7 @@ class PassSettings(msgspec.Struct, frozen=True):
     claims: Path | None = None
     """The directory in which processes of one owner keep each other off a host; None: one process, once at a time."""
     timeouts: Timeouts = Timeouts()
-    patience: Patience = Patience()
+    patience: ServiceTimeouts = ServiceTimeouts()
     permit: Callable[[], object] = lambda: None
     """Asked right before a host is changed. What it raises (the lease is lost) ends the pass, with nothing done."""
     outer: tuple[type[Exception], ...] = ()
@@ -146,23 +146,23 @@ class Pass(ABC, Generic[_R]):
                     self._note(channels=directory.transport.channels)
         except HostError as raised:
             error = raised
-        error = error or self.result.error or _find_fault(self.result)
+        error = error or self.result.error or _find_plan_error(self.result)
         return msgspec.structs.replace(self.result, seconds=time.monotonic() - started_at, error=error)
 
     @abstractmethod
-    async def _run_steps(self, directory: Directory) -> None:
+    async def _run_steps(self, directory: HostDirectory) -> None:
         """Run the steps of the pass and note their results. Raises HostError, LedgerError."""
 
     def _note(self, **fields: object) -> None:
         self.result = msgspec.structs.replace(self.result, **fields)
 
 
-def _find_fault(result: PassResult) -> HostError | None:
+def _find_plan_error(result: PassResult) -> HostError | None:
     """Return the error of what the plan left: variables of a wrong type, disabled services that owe a restart, a profile."""
     plan = result.plan
     if plan is None or result.waiting:
         return None
-    others: tuple[str, ...] = (describe_disabled(plan.disabled),) if plan.disabled else ()
+    others: tuple[str, ...] = (describe_disabled_services(plan.disabled),) if plan.disabled else ()
     others += (plan.profile_fault,) if plan.profile_fault else ()
     if plan.faults:
         return WrongEnvironmentType("; ".join((*plan.faults, *others)))
@@ -174,10 +174,10 @@ def _find_fault(result: PassResult) -> HostError | None:
 @asynccontextmanager
 async def open_directory(
     access: Access, host_keys: HostKeys, settings: PassSettings, *, only_reads: bool = False, doing: str = "the pass"
-) -> AsyncIterator[Directory]:
+) -> AsyncIterator[HostDirectory]:
     """Transom's directory on a host that is held as by `hold`, over a connection of its own. Raises HostError."""
-    with _convert_to_host_errors(settings, doing), _hold_claim(settings, access, needed=not only_reads) as alone:
-        directory: Directory | None = None
+    with _convert_to_host_errors(settings, doing), _hold_local_lock(settings, access, needed=not only_reads) as alone:
+        directory: HostDirectory | None = None
         try:
             async with asyncio.timeout(settings.timeouts.whole), open_ssh(access, host_keys, settings.timeouts) as transport:
                 directory = build_owner_directory(transport, settings.owner, alone=alone)
@@ -189,7 +189,7 @@ async def open_directory(
 
 
 async def _clear_after_stop(
-    access: Access, host_keys: HostKeys, settings: PassSettings, directory: Directory | None, *, alone: bool
+    access: Access, host_keys: HostKeys, settings: PassSettings, directory: HostDirectory | None, *, alone: bool
 ) -> Stopped:
     """Clear up on a host whose pass was stopped.
 
@@ -207,7 +207,7 @@ async def _clear_after_stop(
 
 
 @asynccontextmanager
-async def hold(
+async def hold_host(
     access: Access, settings: PassSettings, *, only_reads: bool = False, doing: str = "the pass"
 ) -> AsyncIterator[bool]:
     """Hold a host against this owner's other processes for a pass, of at most `settings.timeouts.whole` seconds.
@@ -216,7 +216,7 @@ async def hold(
     other raises Held. Raises PassTimedOut, which names what it was `doing`. Any other exception is raised as a HostError,
     except those in `settings.outer`.
     """
-    with _convert_to_host_errors(settings, doing), _hold_claim(settings, access, needed=not only_reads) as alone:
+    with _convert_to_host_errors(settings, doing), _hold_local_lock(settings, access, needed=not only_reads) as alone:
         async with asyncio.timeout(settings.timeouts.whole):
             yield alone
 
@@ -241,12 +241,12 @@ def _convert_to_host_errors(settings: PassSettings, doing: str) -> Iterator[None
 
 
 @contextmanager
-def _hold_claim(settings: PassSettings, access: Access, *, needed: bool) -> Iterator[bool]:
+def _hold_local_lock(settings: PassSettings, access: Access, *, needed: bool) -> Iterator[bool]:
     with ExitStack() as stack:
         alone = True
         if settings.claims is not None:
             try:
-                stack.enter_context(claim(settings.claims, access.address, access.port))
+                stack.enter_context(lock_host(settings.claims, access.address, access.port))
             except Held:
                 if needed:
                     raise
@@ -257,14 +257,14 @@ def _hold_claim(settings: PassSettings, access: Access, *, needed: bool) -> Iter
         yield alone
 
 
-def build_owner_directory(transport: Transport, owner: Owner, *, alone: bool) -> Directory:
+def build_owner_directory(transport: Transport, owner: Owner, *, alone: bool) -> HostDirectory:
     """Return Transom's directory on a host, for this owner.
 
     If it is not `alone`, its files get other names, because another process of this owner would delete them as left-overs.
     """
     if not alone:
         owner = msgspec.structs.replace(owner, identity=f"{owner.identity}-reader")
-    return Directory(transport, owner, alone=alone)
+    return HostDirectory(transport, owner, alone=alone)
 
 
 async def query_host(access: Access, host_keys: HostKeys, settings: PassSettings, questions: Queries) -> ObservedState:
@@ -277,7 +277,7 @@ async def query_host(access: Access, host_keys: HostKeys, settings: PassSettings
         return state
 
 
-async def remove_directory_without_ledger(directory: Directory, state: ObservedState) -> None:
+async def remove_directory_without_ledger(directory: HostDirectory, state: ObservedState) -> None:
     """Remove Transom's directory from a host without a ledger: it has nothing else from Transom."""
     if state.registry.find_key(LEDGER) is None:
         await directory.remove_base()

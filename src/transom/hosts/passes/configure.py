@@ -15,8 +15,8 @@ from transom.hosts.passes.base_pass import (
     open_directory,
     remove_directory_without_ledger,
 )
-from transom.hosts.scripts.template import Script, render
-from transom.hosts.ssh.directory import Directory, format_windows_path
+from transom.hosts.scripts.template import Script, render_script
+from transom.hosts.ssh.directory import HostDirectory, format_windows_path
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.ssh_client import Access
 from transom.hosts.steps.change import apply_plan, run_fetches
@@ -34,7 +34,7 @@ from transom.windows.parts.plan_builder import When
 from transom.windows.payload.worker import (
     DesiredWorker,
     Facts,
-    Waiting,
+    WaitingService,
     build_desired,
     format_node_name,
     list_other_services,
@@ -51,7 +51,7 @@ _ROUNDS = 3
 """Preparing Windows, installing, and one to spare for what the first reading could not know."""
 
 
-class Worker(msgspec.Struct, frozen=True):
+class WorkerSpec(msgspec.Struct, frozen=True):
     """What a host is to become. `facts` may be asked for with what was read, before anything is made of it.
 
     That may raise HostError, which ends the pass with nothing sent.
@@ -78,16 +78,16 @@ class ConfigureResult(PassResult, frozen=True):
     """
 
     node_name: str = ""
-    waits: tuple[Waiting, ...] = ()
+    waits: tuple[WaitingService, ...] = ()
     reboot: str = ""
     sent: int = 0
 
 
-async def configure(
+async def configure_worker(
     access: Access,
     host_keys: HostKeys,
     settings: PassSettings,
-    worker: Worker,
+    worker: WorkerSpec,
     *,
     report: Report = lambda _: None,
     dry_run: bool = False,
@@ -106,7 +106,7 @@ async def request_reboot(access: Access, host_keys: HostKeys, settings: PassSett
     """Order the host to boot; it goes down some seconds after this returns. Raises HostError."""
     async with open_directory(access, host_keys, settings) as directory:
         name = directory.generate_name()
-        await directory.put(name, [Script("boot.cmd", render("boot.cmd", {}))])
+        await directory.put(name, [Script("boot.cmd", render_script("boot.cmd", {}))])
         settings.permit()
         ended = await directory.transport.run(format_windows_path(name, "boot.cmd"))
         try:
@@ -121,7 +121,7 @@ async def request_reboot(access: Access, host_keys: HostKeys, settings: PassSett
 
 class _Configuration(Pass[ConfigureResult]):
     def __init__(
-        self, settings: PassSettings, worker: Worker, report: Report, admit: Callable[[Plan], Awaitable[bool]], *, dry_run: bool
+        self, settings: PassSettings, worker: WorkerSpec, report: Report, admit: Callable[[Plan], Awaitable[bool]], *, dry_run: bool
     ) -> None:
         super().__init__(settings, ConfigureResult(), only_reads=dry_run)
         self._worker = worker
@@ -132,12 +132,12 @@ class _Configuration(Pass[ConfigureResult]):
         self._fetches = build_curl_configurations(worker.egress)
         self._found: dict[str, str] = {}
 
-    async def _run_steps(self, directory: Directory) -> None:
+    async def _run_steps(self, directory: HostDirectory) -> None:
         self._report(DeliveryProgress("read"))
-        state = await self._observe(directory, _with_full_name(await gather(directory, self._asked)))
+        state = await self._observe_inputs(directory, _with_full_name(await gather(directory, self._asked)))
         self._note(before=state)
         for _ in range(_ROUNDS):
-            wanted, planned, state = await self._plan(directory, state)
+            wanted, planned, state = await self._compute_plan(directory, state)
             if planned.boot_pending:
                 self._note(reboot="Windows requires a reboot to complete its preparation")
                 return
@@ -150,16 +150,16 @@ class _Configuration(Pass[ConfigureResult]):
                 self._note(waiting=True)
                 await remove_directory_without_ledger(directory, state)
                 return
-            state, more = await self._change(directory, wanted, planned, state)
+            state, more = await self._apply_change(directory, wanted, planned, state)
             if not more:
                 await remove_directory_without_ledger(directory, state)
                 return
 
-    async def _observe(self, directory: Directory, state: ObservedState) -> ObservedState:
+    async def _observe_inputs(self, directory: HostDirectory, state: ObservedState) -> ObservedState:
         """Return the state with all inputs of a plan, and set the facts for it."""
         recorded = ledger.read(state.registry).installed
         unasked = questions.merge_queries(self._asked, Queries(services=tuple(recorded.services)))
-        state = await self._gather_more(directory, state, unasked)
+        state = await self._gather_missing(directory, state, unasked)
         state = await self._with_metadata_name(directory, state)
         self._facts = await self._resolve_facts(state)
         self._note(node_name=format_node_name(self._facts, state.computer_name))
@@ -171,11 +171,11 @@ class _Configuration(Pass[ConfigureResult]):
             state = msgspec.structs.replace(state, outputs=printed.texts, complaints=printed.complaints)
         return await self._probe_files(directory, state)
 
-    async def _with_metadata_name(self, directory: Directory, state: ObservedState) -> ObservedState:
+    async def _with_metadata_name(self, directory: HostDirectory, state: ObservedState) -> ObservedState:
         script = self._worker.name_script
         if script is None or self._dry_run:
             return state
-        printed = await run_output_scripts(directory, {_METADATA_NAME: (script, render(script, {}))})
+        printed = await run_output_scripts(directory, {_METADATA_NAME: (script, render_script(script, {}))})
         return msgspec.structs.replace(
             state,
             metadata_name=printed.texts.get(_METADATA_NAME, ""),
@@ -188,7 +188,7 @@ class _Configuration(Pass[ConfigureResult]):
         # never the name that SSH was asked for by: kubelets take addresses alone (`--node-ip`)
         return known if known.node_ip else msgspec.structs.replace(known, node_ip=state.reached)
 
-    async def _gather_more(self, directory: Directory, state: ObservedState, queries: Queries) -> ObservedState:
+    async def _gather_missing(self, directory: HostDirectory, state: ObservedState, queries: Queries) -> ObservedState:
         if queries == self._asked:
             return state
         widened = _with_full_name(
@@ -196,9 +196,9 @@ class _Configuration(Pass[ConfigureResult]):
         )
         self._asked = queries
         known = {"files": state.files, "directories": state.directories, "found": state.found}
-        return _with_scripts(msgspec.structs.replace(widened, **known), state)
+        return _with_script_outputs(msgspec.structs.replace(widened, **known), state)
 
-    async def _probe_files(self, directory: Directory, state: ObservedState) -> ObservedState:
+    async def _probe_files(self, directory: HostDirectory, state: ObservedState) -> ObservedState:
         """Return the state with the files and directories that a plan needs."""
         recorded = ledger.read(state.registry).installed
         files, directories = list_probed_paths(self._worker.directory.payload, self._facts, recorded)
@@ -216,23 +216,23 @@ class _Configuration(Pass[ConfigureResult]):
         when, taken = self._worker.restarts, self._worker.taken
         return plan(wanted.state, state, self._salt, when, taken=taken, manager=self._settings.manager)
 
-    async def _plan(self, directory: Directory, state: ObservedState) -> tuple[DesiredWorker, Plan, ObservedState]:
+    async def _compute_plan(self, directory: HostDirectory, state: ObservedState) -> tuple[DesiredWorker, Plan, ObservedState]:
         wanted = self._build_desired(state)
         planned = self._build_plan(wanted, state)
         if wider := questions.build_follow_up_queries(self._asked, planned):
-            state = await self._gather_more(directory, state, wider)
+            state = await self._gather_missing(directory, state, wider)
             wanted = self._build_desired(state)
             planned = self._build_plan(wanted, state)
         self._note(waits=wanted.waiting, plan=_merge_plans(self.result.plan, planned))
         return wanted, planned, state
 
-    async def _change(
-        self, directory: Directory, wanted: DesiredWorker, planned: Plan, state: ObservedState
+    async def _apply_change(
+        self, directory: HostDirectory, wanted: DesiredWorker, planned: Plan, state: ObservedState
     ) -> tuple[ObservedState, bool]:
         """Apply a plan; return the state after it and whether another round is needed."""
         delivery = Delivery(directory, self._worker.directory, wanted.contents, self._report)
         try:
-            await delivery.deliver(planned.install.place)
+            await delivery.deliver_files(planned.install.place)
         finally:
             self._note(sent=self.result.sent + delivery.sent)
         self._report(DeliveryProgress("prepare" if planned.prepare else "change"))
@@ -247,13 +247,13 @@ class _Configuration(Pass[ConfigureResult]):
             fetches=() if planned.prepare else self._fetches,
             permit=self._settings.permit,
         )
-        after = await self._probe_files(directory, _with_full_name(_with_scripts(done.after, state)))
+        after = await self._probe_files(directory, _with_full_name(_with_script_outputs(done.after, state)))
         restarted = (*self.result.restarted, *done.restarted)
         self._note(after=after, restarted=restarted, error=done.error, fetched=done.fetched)
         if done.error is not None:
             return after, False
         if done.boot:
-            self._note(reboot=_boot_reason(done.boot))
+            self._note(reboot=_format_reboot_reason(done.boot))
             return after, False
         if planned.prepare is not None:
             return after, True
@@ -262,7 +262,7 @@ class _Configuration(Pass[ConfigureResult]):
         return after, False
 
 
-def _build_first_queries(worker: Worker) -> Queries:
+def _build_first_queries(worker: WorkerSpec) -> Queries:
     """Build the first queries: every service of the payload, and what the egress settings need."""
     services = worker.directory.payload.services
     proxied = (*(s.name for s in services if s.egress), *list_other_services(worker.directory.payload, worker.egress))
@@ -282,7 +282,7 @@ def _with_full_name(state: ObservedState) -> ObservedState:
     return msgspec.structs.replace(state, computer_name=name.decode_text()) if name and name.decode_text() else state
 
 
-def _with_scripts(state: ObservedState, former: ObservedState) -> ObservedState:
+def _with_script_outputs(state: ObservedState, former: ObservedState) -> ObservedState:
     """Return the state with the script outputs of an earlier one."""
     return msgspec.structs.replace(
         state,
@@ -306,12 +306,12 @@ def _merge_plans(first: Plan | None, second: Plan) -> Plan:
     )
 
 
-def _boot_reason(words: tuple[str, ...]) -> str:
+def _format_reboot_reason(words: tuple[str, ...]) -> str:
     reasons = {"containers": "the feature Containers was installed", "name": "the host got its node's name"}
     return " and ".join(reasons.get(word, word) for word in words)
 
 
-def _build_unfinished_error(rest: Plan) -> HostError:
-    if rest.start and not rest.install and not rest.edits:
-        return ServiceDied(f"{', '.join(rest.start)} started, and does not run any more; look at its log on the host")
-    return NotConverged(describe_differences(rest))
+def _build_unfinished_error(remaining: Plan) -> HostError:
+    if remaining.start and not remaining.install and not remaining.edits:
+        return ServiceDied(f"{', '.join(remaining.start)} started, and does not run any more; look at its log on the host")
+    return NotConverged(describe_differences(remaining))

@@ -14,7 +14,7 @@ from transom.hosts.passes.base_pass import (
     open_directory,
     remove_directory_without_ledger,
 )
-from transom.hosts.ssh.directory import Directory
+from transom.hosts.ssh.directory import HostDirectory
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.ssh_client import Access
 from transom.hosts.steps.change import apply_plan, run_fetches
@@ -55,7 +55,7 @@ class Convergence(Pass[PassResult]):
         self._planner, self._admit = planner, build_fixed_admit(False) if dry_run else admit
         self._fetches, self._fetch_anyway = fetches, fetch_anyway
 
-    async def _run_steps(self, directory: Directory) -> None:
+    async def _run_steps(self, directory: HostDirectory) -> None:
         queries = self._questions
         state = await gather(directory, queries)
         self._note(before=state)

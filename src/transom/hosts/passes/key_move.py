@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 
 from transom.hosts.errors import AuthenticationRefused, FileRefused, HostError, ScriptFailed
-from transom.hosts.passes.base_pass import PassSettings, build_owner_directory, hold, remove_directory_without_ledger
-from transom.hosts.scripts.template import Script, render
-from transom.hosts.ssh.directory import Directory, format_windows_path
+from transom.hosts.passes.base_pass import PassSettings, build_owner_directory, hold_host, remove_directory_without_ledger
+from transom.hosts.scripts.template import Script, render_script
+from transom.hosts.ssh.directory import HostDirectory, format_windows_path
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.ssh_client import Access, format_public_key
 from transom.hosts.ssh.transport import open_ssh
@@ -45,15 +45,15 @@ AGAINST_THE_KEY: Final = (NewKeyRefused, ScriptFailed, FileRefused)
 """What speaks against the key, or the way it is put in place. Other troubles are the host's own."""
 
 
-async def move(access: Access, former: Sequence[Secret], host_keys: HostKeys, settings: PassSettings) -> None:
+async def rotate_ssh_key(access: Access, former_keys: Sequence[Secret], host_keys: HostKeys, settings: PassSettings) -> None:
     """Make the host accept `access`'s one key, and no longer the `former` ones.
 
     The lines of the former keys are removed only after a connection with the new one succeeded. After an interruption at
     any point, another call resumes there. A host whose ledger names another manager is not changed. Raises HostError;
     KeyUnusable for an invalid key.
     """
-    moving = _KeyMove(access, tuple(former), host_keys, settings)
-    async with hold(access, settings, doing="the move to another key") as alone:
+    moving = _KeyMove(access, tuple(former_keys), host_keys, settings)
+    async with hold_host(access, settings, doing="the move to another key") as alone:
         await moving.run(alone=alone)
 
 
@@ -102,7 +102,7 @@ class _KeyMove:
 
     def _without(self, content: bytes) -> bytes:
         # where the file does not have the key that let us in, the host keeps its keys elsewhere
-        return authorized_keys.without(content, self._lines) if authorized_keys.has_key(content, self._new) else content
+        return authorized_keys.without_keys(content, self._lines) if authorized_keys.has_key(content, self._new) else content
 
     async def _edit(self, access: Access, change: Callable[[bytes], bytes], *, alone: bool) -> None:
         """Edit the key file over a separate connection, if the change modifies it."""
@@ -116,13 +116,13 @@ class _KeyMove:
                 # makes and closes the directory where the host has none, and sees whose it is
                 self._found = self._found or await gather(directory, Queries())
                 self._settings.manager.check(ledger.read(self._found.registry).manager)
-                await self._put(directory, changed)
+                await self._write_authorized_keys(directory, changed)
             if self._found is not None and access is self._access:
                 await remove_directory_without_ledger(directory, self._found)
 
-    async def _put(self, directory: Directory, content: bytes) -> None:
+    async def _write_authorized_keys(self, directory: HostDirectory, content: bytes) -> None:
         name = directory.generate_name()
-        script = render("authorize.cmd", {"KEYS": KEYS, "PASS": name, "NAME": _NAME})
+        script = render_script("authorize.cmd", {"KEYS": KEYS, "PASS": name, "NAME": _NAME})
         await directory.put(name, [Script(_NAME, content), Script("authorize.cmd", script)])
         self._settings.permit()
         ended = await directory.transport.run(format_windows_path(name, "authorize.cmd"))

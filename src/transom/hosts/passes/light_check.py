@@ -35,12 +35,12 @@ async def run_light_check(
     access: Access, host_keys: HostKeys, settings: PassSettings, watched: WatchedItems
 ) -> LightCheckResult:
     """Check a host without writing to it or running a script of Transom's there. Raises HostError."""
-    line = light_check.build_line(watched.services, watched.files)
+    line = light_check.build_check_command(watched.services, watched.files)
     if line is None:
         return LightCheckResult(None)
     started_at = time.monotonic()
     async with open_directory(access, host_keys, settings, only_reads=True, doing="the light check") as directory:
-        shown = light_check.parse_output(await directory.transport.run_at_prompt(line))
+        shown = light_check.parse_check_output(await directory.transport.run_at_prompt(line))
         channels = directory.transport.channels
     digest = hashlib.blake2b(shown, key=_KEY).digest() if shown is not None else None
     return LightCheckResult(digest, channels, time.monotonic() - started_at)

@@ -14,8 +14,8 @@ from transom.common.check_results import CheckResult, Claim, Told, Verdict
 from transom.common.clean_up import run_to_end
 from transom.hosts.errors import HostError, PutBack, ScriptFailed
 from transom.hosts.passes.base_pass import PassSettings, describe_differences, open_directory, query_host
-from transom.hosts.passes.configure import ConfigureResult, Worker, configure
-from transom.hosts.passes.removal import RemovalResult, remove
+from transom.hosts.passes.configure import ConfigureResult, WorkerSpec, configure_worker
+from transom.hosts.passes.removal import RemovalResult, restore_host_state
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.ssh_client import Access
 from transom.hosts.steps.payload_directory import PayloadDirectory
@@ -86,15 +86,15 @@ STEPS = (
 
 
 async def run_rehearsal(
-    access: Access, host_keys: HostKeys, settings: PassSettings, rehearsal: Rehearsal, used: str, report: Told
+    access: Access, host_keys: HostKeys, settings: PassSettings, rehearsal: Rehearsal, use_reason: str, report: Told
 ) -> tuple[CheckResult, ...]:
     """Run the life of a worker, step by step, and clean up the machine at the end. Raises HostError.
 
     On a machine in use (`used` is the reason), nothing is changed.
     """
     with tempfile.TemporaryDirectory() as place:
-        work = _Rehearsal(access, host_keys, settings, rehearsal, report, Path(place))
-        if why := used or await work.find_missing():
+        work = _RehearsalRun(access, host_keys, settings, rehearsal, report, Path(place))
+        if why := use_reason or await work.find_missing():
             for claim in STEPS:
                 work.tell(claim, "not applicable", why, 0)
             return tuple(work.results)
@@ -103,14 +103,14 @@ async def run_rehearsal(
         except (asyncio.CancelledError, HostError):
             # of two troubles the first is raised
             try:
-                await give_back(access, host_keys, settings)
+                await undo_rehearsal(access, host_keys, settings)
             except HostError as error:
                 work.tell(STEPS[-2], "fail", str(error), 0)
             raise
     return tuple(work.results)
 
 
-async def give_back(access: Access, host_keys: HostKeys, settings: PassSettings) -> None:
+async def undo_rehearsal(access: Access, host_keys: HostKeys, settings: PassSettings) -> None:
     """Undo what a rehearsal has done that was cut off, also when this is called off. Raises HostError.
 
     Its restarts may still be running: it retries for `GIVING_BACK_SECONDS`.
@@ -120,7 +120,7 @@ async def give_back(access: Access, host_keys: HostKeys, settings: PassSettings)
     async def undo() -> None:
         nonlocal last
         while True:
-            last = (await remove(access, host_keys, settings)).error
+            last = (await restore_host_state(access, host_keys, settings)).error
             if last is None:
                 return
             await asyncio.sleep(_BETWEEN)
@@ -135,7 +135,7 @@ async def give_back(access: Access, host_keys: HostKeys, settings: PassSettings)
         ) from None
 
 
-def is_left_over(state: ObservedState) -> bool:
+def is_unfinished_rehearsal(state: ObservedState) -> bool:
     """Return True if all entries of the ledger are from a rehearsal: it was killed before it restored the host."""
     try:
         recorded = ledger.read(state.registry)
@@ -147,7 +147,7 @@ def is_left_over(state: ObservedState) -> bool:
     return bool(recorded.installed) and own and not recorded.environment.machine
 
 
-class _Rehearsal:
+class _RehearsalRun:
     def __init__(
         self, access: Access, host_keys: HostKeys, settings: PassSettings, rehearsal: Rehearsal, report: Told, place: Path
     ) -> None:
@@ -183,7 +183,7 @@ class _Rehearsal:
         else:
             for claim in (unchanged, changed, put_back):
                 self.tell(claim, "not applicable", "not tried: no service exists", 0)
-        await self._run_step(removed, lambda: remove(*self._host), _check_removed)
+        await self._run_step(removed, lambda: restore_host_state(*self._host), _check_removed)
         await self._run_step(as_before, self._query_state, lambda after: _describe_difference(before, after))
 
     async def _run_step(self, claim: Claim, act: Callable[[], Awaitable[_R]], judge: Callable[[_R], str]) -> bool:
@@ -197,8 +197,8 @@ class _Rehearsal:
         return await query_host(*self._host, Queries(services=(NAME,), environment=True, stores=stores))
 
     async def _configure(self, version: str, egress: Egress, program: bytes = b"") -> ConfigureResult:
-        worker = Worker(self._build_payload(version, program or self._program), Facts(), egress)
-        return await configure(*self._host, worker)
+        worker = WorkerSpec(self._build_payload(version, program or self._program), Facts(), egress)
+        return await configure_worker(*self._host, worker)
 
     def _build_payload(self, version: str, program: bytes) -> PayloadDirectory:
         """Build a payload of one service, without a preparation of Windows."""

@@ -9,7 +9,7 @@ import msgspec
 from transom.hosts.errors import NotConverged
 from transom.hosts.passes.base_pass import Pass, PassResult, PassSettings, describe_differences
 from transom.hosts.scripts.template import BASE
-from transom.hosts.ssh.directory import Directory
+from transom.hosts.ssh.directory import HostDirectory
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.ssh_client import Access
 from transom.hosts.steps.change import apply_plan
@@ -36,7 +36,7 @@ class RemovalResult(PassResult, frozen=True):
     remains: tuple[str, ...] = ()
 
 
-async def remove(
+async def restore_host_state(
     access: Access,
     host_keys: HostKeys,
     settings: PassSettings,
@@ -59,26 +59,26 @@ class _Removal(Pass[RemovalResult]):
         self._wish, self._check = wish, check
         self._salt = secrets.token_bytes(16)
 
-    async def _run_steps(self, directory: Directory) -> None:
+    async def _run_steps(self, directory: HostDirectory) -> None:
         queries = Queries()
         state = await gather(directory, queries)
         self._note(before=state)
         if ledger.read(state.registry):
             queries = self._widen_queries(queries, state, Plan())
-            state = await self._read(directory, queries)
+            state = await self._gather_state(directory, queries)
             if (wider := self._widen_queries(queries, state, self._build_plan(state))) != queries:
                 queries = wider
-                state = await self._read(directory, queries)
+                state = await self._gather_state(directory, queries)
         self._note(before=state)
         self._check(state)
         planned = self._build_plan(state)
         self._note(plan=planned)
         if planned:
-            state = await self._change(directory, planned, state, queries)
+            state = await self._apply_removal(directory, planned, state, queries)
         if self.result.error is None and state.registry.find_key(LEDGER) is None and not await directory.remove_base():
             self._note(remains=(*self.result.remains, BASE))
 
-    async def _change(self, directory: Directory, planned: Plan, state: ObservedState, queries: Queries) -> ObservedState:
+    async def _apply_removal(self, directory: HostDirectory, planned: Plan, state: ObservedState, queries: Queries) -> ObservedState:
         self._note(begun=True)
         patience, permit = self._settings.patience, self._settings.permit
         done = await apply_plan(
@@ -90,10 +90,10 @@ class _Removal(Pass[RemovalResult]):
             self._note(error=NotConverged(describe_differences(rest)))
         return after
 
-    async def _read(self, directory: Directory, queries: Queries) -> ObservedState:
+    async def _gather_state(self, directory: HostDirectory, queries: Queries) -> ObservedState:
         return await self._probe_files(directory, await gather(directory, queries))
 
-    async def _probe_files(self, directory: Directory, state: ObservedState) -> ObservedState:
+    async def _probe_files(self, directory: HostDirectory, state: ObservedState) -> ObservedState:
         recorded = ledger.read(state.registry).installed
         return await stat_files(directory.transport, state, tuple(recorded.files), recorded.directories)
 

@@ -11,16 +11,16 @@ from transom.common.clean_up import run_to_end
 from transom.common.escaping import escape
 from transom.hosts.errors import HostError, ScriptFailed
 from transom.hosts.passes.base_pass import PassSettings, open_directory, remove_directory_without_ledger
-from transom.hosts.passes.rehearsal import GIVING_BACK_SECONDS, Rehearsal, give_back, is_left_over, run_rehearsal
-from transom.hosts.scripts.template import Script, read_template, render
+from transom.hosts.passes.rehearsal import GIVING_BACK_SECONDS, Rehearsal, undo_rehearsal, is_unfinished_rehearsal, run_rehearsal
+from transom.hosts.scripts.template import Script, read_template, render_script
 from transom.hosts.ssh.connections import GOODBYE_SECONDS
-from transom.hosts.ssh.directory import CLEARING_SECONDS, Directory, format_sftp_path, format_windows_path
+from transom.hosts.ssh.directory import CLEARING_SECONDS, HostDirectory, format_sftp_path, format_windows_path
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.ssh_client import Access
 from transom.hosts.steps.change import LEAVING_SECONDS
 from transom.hosts.steps.checks import CHECKS, LONG_LINE, HostCheck
 from transom.hosts.steps.gather import gather
-from transom.hosts.steps.trials import CLEAR, build_trials
+from transom.hosts.steps.trials import CLEAR, build_change_checks
 from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import LEDGER, Queries
 
@@ -57,7 +57,7 @@ class VerificationResult(msgspec.Struct, frozen=True):
     origin: SystemIdentity = SystemIdentity()
 
 
-async def verify(
+async def verify_host(
     access: Access,
     host_keys: HostKeys,
     settings: PassSettings,
@@ -75,7 +75,7 @@ async def verify(
     """
     work = _Verification(access, host_keys, settings, report, rehearsal, only)
     if not await work.run():
-        await give_back(access, host_keys, settings)
+        await undo_rehearsal(access, host_keys, settings)
         await work.run()
     verified = tuple(work.results)
     if rehearsal is not None and (LIFE in only or not only):
@@ -83,7 +83,7 @@ async def verify(
     return VerificationResult(verified, work.build, work.origin)
 
 
-def stop_seconds(*, change: bool) -> float:
+def estimate_stop_seconds(*, change: bool) -> float:
     """Return within how many seconds a verification that is called off has ended; with `change` it makes things.
 
     A pass of the worker's life that is cut off, and one that gives the machine back, each have the time of a script.
@@ -125,10 +125,10 @@ class _Verification:
         except (asyncio.CancelledError, HostError):
             # of two troubles the first is raised
             if before is not None:
-                await self._clear_up(before)
+                await self._remove_leftovers(before)
             raise
 
-    async def _clear_up(self, before: Sequence[str]) -> None:
+    async def _remove_leftovers(self, before: Sequence[str]) -> None:
         """Remove everything created since `before`, over a separate connection.
 
         Started scripts still run, and keep their files open, until their connection has ended.
@@ -139,7 +139,7 @@ class _Verification:
             async with open_directory(*self._host, only_reads=self._rehearsal is None, doing="clearing up") as directory:
                 try:
                     if self._rehearsal is not None:
-                        await _clear(directory)
+                        await _run_clearing_script(directory)
                 finally:
                     await directory.restore(before)
 
@@ -153,12 +153,12 @@ class _Verification:
             if self._rehearsal is not None:
                 self._told(CheckResult.from_claim(CLEAR, "pass", "cleared", time.monotonic() - started_at))
 
-    async def _run_checks(self, directory: Directory, state: ObservedState) -> bool:
+    async def _run_checks(self, directory: HostDirectory, state: ObservedState) -> bool:
         self._directory, self._name = directory, directory.generate_name()
-        if self._rehearsal is not None and is_left_over(state):
+        if self._rehearsal is not None and is_unfinished_rehearsal(state):
             return False
         self.used, self.build = describe_use(state), state.os_version
-        every = CHECKS if self._rehearsal is None else (*CHECKS, *build_trials(self._name, self._rehearsal.authority))
+        every = CHECKS if self._rehearsal is None else (*CHECKS, *build_change_checks(self._name, self._rehearsal.authority))
         checks = [check for check in every if check.id in self._only or not self._only]
         await self._directory.put(self._name, [*_build_scripts(self._name, checks), Script("long.txt", LONG_LINE)])
         origin_result = await self._directory.transport.run(format_windows_path(self._name, _ORIGIN))
@@ -167,12 +167,12 @@ class _Verification:
             # what one that was killed has left
             await self._directory.transport.run(format_windows_path(self._name, _CLEARING))
         for check in checks:
-            self._note(await self._run_check(check))
+            self._record_result(await self._run_check(check))
         if self._rehearsal is not None:
-            self._note(await self._run_check(CLEAR, _CLEARING))
+            self._record_result(await self._run_check(CLEAR, _CLEARING))
         return True
 
-    def _note(self, checked: CheckResult) -> None:
+    def _record_result(self, checked: CheckResult) -> None:
         self.results.append(checked)
         self._told(checked)
 
@@ -203,19 +203,19 @@ def describe_use(state: ObservedState) -> str:
 
 def _build_scripts(name: str, checks: Sequence[HostCheck]) -> list[Script]:
     scripts = [Script(f"{check.id}.cmd", _render_check(name, check)) for check in checks]
-    scripts += [Script(_CLEARING, _render_check(name, CLEAR)), Script(_ORIGIN, _render(name, read_template("origin.cmd")))]
+    scripts += [Script(_CLEARING, _render_check(name, CLEAR)), Script(_ORIGIN, _render_script(name, read_template("origin.cmd")))]
     return [*scripts, *(Script(*file) for check in checks for file in check.files)]
 
 
 def _render_check(name: str, check: HostCheck) -> bytes:
-    return _render(name, check.lines)
+    return _render_script(name, check.lines)
 
 
-def _render(name: str, lines: str) -> bytes:
-    return render("check.cmd", {"PASS": name, "LINES": lines})
+def _render_script(name: str, lines: str) -> bytes:
+    return render_script("check.cmd", {"PASS": name, "LINES": lines})
 
 
-async def _clear(directory: Directory) -> None:
+async def _run_clearing_script(directory: HostDirectory) -> None:
     """Remove what checks have made that were cut off. Raises HostError."""
     name = directory.generate_name()
     await directory.put(name, [Script(_CLEARING, _render_check(name, CLEAR))])

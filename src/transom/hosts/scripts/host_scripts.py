@@ -16,12 +16,12 @@ import msgspec
 from transom.hosts.errors import NotExpressible
 from transom.hosts.owner import Owner
 from transom.hosts.scripts.install_script import PATH, build_job_blocks, build_work_blocks, iter_reversal_steps
-from transom.hosts.scripts.template import BASE, FORMER, Script, fill_template, read_template, render
+from transom.hosts.scripts.template import BASE, FORMER, Script, fill_template, read_template, render_script
 from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, FILE_LIMIT, LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.ledger import has_closing_edit
 from transom.windows.nodes.fetch import MARK
-from transom.windows.parts.installation import list_restarted
+from transom.windows.parts.installation import list_restarted_services
 from transom.windows.payload.payload import Payload
 from transom.windows.planning.planner import Plan
 from transom.windows.registry.names import FoldedDict, is_listed, is_same
@@ -46,7 +46,7 @@ Base = Literal["made", "found", "closed"]
 """Whether the base directory was made by this pass, was found there, or is known to be closed to others."""
 
 
-class Patience(msgspec.Struct, frozen=True):
+class ServiceTimeouts(msgspec.Struct, frozen=True):
     """Seconds that services may take.
 
     `stop` and `start` are for a service that is pending, from its last checkpoint on. The wait hint of the service itself
@@ -64,11 +64,11 @@ class Patience(msgspec.Struct, frozen=True):
     """For how long what was replaced has to run before its former version goes."""
 
     @classmethod
-    def from_seconds(cls, seconds: float) -> "Patience":
+    def from_seconds(cls, seconds: float) -> "ServiceTimeouts":
         """Return the patience of `--service-timeout`."""
         return cls(stop=math.ceil(seconds), start=math.ceil(seconds))
 
-    def with_payload(self, payload: Payload) -> "Patience":
+    def with_payload(self, payload: Payload) -> "ServiceTimeouts":
         """Return the patience with the seconds that services of a payload declare."""
         declared = {
             service.name.casefold(): service.timeout_seconds
@@ -118,7 +118,7 @@ def build_gather_script(questions: Queries, owner: Owner, base: Base = "closed")
 
     If the base directory may be open, the script closes it first; an existing one must belong to an administrator.
     """
-    content = render(
+    content = render_script(
         "gather.cmd",
         {
             "TAG": owner.tag,
@@ -127,13 +127,13 @@ def build_gather_script(questions: Queries, owner: Owner, base: Base = "closed")
             "SECURE": render_secure_block(base),
             "BOOTING": _render_boot_mark(),
             "READING": fill_template("file.cmd", {"LIMIT": str(FILE_LIMIT)}) if questions.files else "",
-            "QUESTIONS": "\n".join(_iter_calls(questions)),
+            "QUESTIONS": "\n".join(_iter_query_calls(questions)),
         },
     )
     return Script(f"gather-{hashlib.sha256(content).hexdigest()[:12]}.cmd", content)
 
 
-def _iter_calls(questions: Queries) -> Iterator[str]:
+def _iter_query_calls(questions: Queries) -> Iterator[str]:
     if questions.environment:
         yield f'call :export environment "{ENVIRONMENT}"'
     if questions.boot:
@@ -145,15 +145,15 @@ def _iter_calls(questions: Queries) -> Iterator[str]:
     for number, (place, stores) in enumerate(questions.walks.items()):
         # the names of stores and certificates come after the key's own parts
         part = place.count("\\") + 2
-        yield f'call :walk walk-{number} "{_check_key(place)}" "{part},{part + 1},{part + 2}"'
+        yield f'call :walk walk-{number} "{_require_valid_key(place)}" "{part},{part + 1},{part + 2}"'
         walked.update(stores)
         for path in stores:
-            yield f'if not defined WALKED call :query store-{questions.stores.index(path)} "{_check_key(path)}"'
+            yield f'if not defined WALKED call :query store-{questions.stores.index(path)} "{_require_valid_key(path)}"'
     for number, path in enumerate(questions.stores):
         if path not in walked:
-            yield f'call :query store-{number} "{_check_key(path)}"'
+            yield f'call :query store-{number} "{_require_valid_key(path)}"'
     for number, path in enumerate(questions.keys):
-        yield f'call :export key-{number} "{_check_key(path)}"'
+        yield f'call :export key-{number} "{_require_valid_key(path)}"'
     for number, path in enumerate(questions.files):
         yield f"call :file file-{number} {_quote_path(path)}"
     for number, name in enumerate(questions.services):
@@ -168,14 +168,14 @@ def _quote_path(path: str) -> str:
     return f'"{path}"'
 
 
-def _check_key(path: str) -> str:
+def _require_valid_key(path: str) -> str:
     if not _KEY.fullmatch(path):
         raise NotExpressible(f"the registry key {path!r} cannot be named in a script")
     return path
 
 
 def build_change_script(
-    plan: Plan, actual: ObservedState, owner: Owner, pass_id: str, gathering: Script, *, patience: Patience, fetches: int = 0
+    plan: Plan, actual: ObservedState, owner: Owner, pass_id: str, gathering: Script, *, patience: ServiceTimeouts, fetches: int = 0
 ) -> Script:
     """Build the script that locks the host, imports `change.reg`, and reads the host again with `gathering`.
 
@@ -183,14 +183,14 @@ def build_change_script(
     script stops and starts the plan's services; a separate task calls it so, independent of the connection. Raises
     NotExpressible.
     """
-    restarts = needs_job(plan)
+    restarts = needs_background_job(plan)
     if restarts:
         handing_over = read_template("hand-over.cmd")
     elif plan.forget:
         handing_over = f'{_UNLESS_UNWRITTEN if plan.writes else ""}"%REG%" delete "{LEDGER}" /f /reg:64 >nul 2>nul'
     else:
         handing_over = ""
-    content = render(
+    content = render_script(
         "change.cmd",
         {
             "TAG": owner.tag,
@@ -205,12 +205,12 @@ def build_change_script(
             "WAIT": str(patience.compute_total_seconds(plan)),
             "SCAN": str(SCAN_SECONDS),
             "IMPORT": read_template("import.cmd") if plan.edits else "",
-            "WRITE": "\n".join(_iter_writes(plan)),
+            "WRITE": "\n".join(_iter_write_calls(plan)),
             "WRITING": fill_template("writing.cmd", {"LEDGER": LEDGER}) if plan.writes else "",
             "JOB": handing_over,
             "WITHDRAW": "call :withdraw" if restarts else "",
-            "FETCHING": _render_fetching(fetches),
-            "RESTARTING": _render_job(plan, actual, patience, pass_id) if restarts else "",
+            "FETCHING": _render_fetch_block(fetches),
+            "RESTARTING": _render_background_job(plan, actual, patience, pass_id) if restarts else "",
             **build_access_blocks(plan, actual, owner, pass_id),
             **build_work_blocks(plan),
         },
@@ -218,7 +218,7 @@ def build_change_script(
     return Script("change.cmd", content)
 
 
-def _iter_writes(plan: Plan) -> Iterator[str]:
+def _iter_write_calls(plan: Plan) -> Iterator[str]:
     for number, write in enumerate(plan.writes):
         size = "new" if write.present_size is None else str(write.present_size)
         yield f"call :write {number} {_quote_path(write.path)} {size} {write.ledger_line or '-'}"
@@ -240,7 +240,7 @@ def _read_state_hash(actual: ObservedState) -> str:
     return f"said-{state_hash}" if _HASH.fullmatch(state_hash) else "unknown"
 
 
-def needs_job(plan: Plan) -> bool:
+def needs_background_job(plan: Plan) -> bool:
     """Return True if a plan needs a job that continues without the connection."""
     return bool(plan.stop or plan.start or plan.install)
 
@@ -253,14 +253,14 @@ def build_task_file(directory: str) -> Script:
 
 def build_fetch_script(directory: str, fetches: int) -> Script:
     """Build the script that tries the fetches in `directory` of the base directory and prints their results."""
-    return Script("fetch.cmd", render("fetch-alone.cmd", {"PASS": directory, "FETCHING": _render_fetching(fetches)}))
+    return Script("fetch.cmd", render_script("fetch-alone.cmd", {"PASS": directory, "FETCHING": _render_fetch_block(fetches)}))
 
 
 def _render_boot_mark() -> str:
     return fill_template("boot-mark.cmd", {"BOOT": BOOT, "BOOTMARK": BOOT_MARK})
 
 
-def _render_fetching(count: int) -> str:
+def _render_fetch_block(count: int) -> str:
     return fill_template("fetch.cmd", {"MARK": MARK, "FETCHES": _render_fetch_calls(count)}) if count else ""
 
 
@@ -268,19 +268,19 @@ def _render_fetch_calls(count: int) -> str:
     return "\n".join(f"call :fetch {number}\nif defined FETCHED goto fetched" for number in range(count))
 
 
-def _render_job(plan: Plan, actual: ObservedState, patience: Patience, pass_id: str) -> str:
+def _render_background_job(plan: Plan, actual: ObservedState, patience: ServiceTimeouts, pass_id: str) -> str:
     text = fill_template("job.cmd", _build_restart_values(plan, actual, patience) | build_job_blocks(plan, pass_id))
     return text if plan.install.reversal is None else f"{text}\n{_render_reversal(plan, patience, pass_id)}"
 
 
-def _build_restart_values(plan: Plan, actual: ObservedState, patience: Patience) -> dict[str, str]:
-    notes, numbers = _read_notes(plan, actual), _assign_numbers(plan)
+def _build_restart_values(plan: Plan, actual: ObservedState, patience: ServiceTimeouts) -> dict[str, str]:
+    notes, numbers = _read_restart_notes(plan, actual), _number_services(plan)
     reversible = plan.install.reversal is not None
     flags = [f'set "SKIP_{numbers[name]}=1"' for name in plan.stop if notes.get(name) == "check"]
     flags += [f'set "DONE_{numbers[name]}=1"' for name in plan.start if not is_listed(name, plan.stop)]
     stops = [
-        f'call :stop {numbers[name]} "{_check_service_in_job(name)}" {notes.get(name, "running")} '
-        f"{_format_limits(patience, patience.get_stop_seconds(name))}\nif defined STUCK goto starts"
+        f'call :stop {numbers[name]} "{_require_script_safe_name(name)}" {notes.get(name, "running")} '
+        f"{_format_service_limits(patience, patience.get_stop_seconds(name))}\nif defined STUCK goto starts"
         for name in plan.stop
     ]
     return {
@@ -289,13 +289,13 @@ def _build_restart_values(plan: Plan, actual: ObservedState, patience: Patience)
         "FLAGS": "\n".join(flags),
         "ENABLED": _render_enabled_checks(plan),
         "STOPS": "\n".join(stops),
-        "STARTS": _render_starts(plan.start, numbers, patience, list_restarted(plan.stop, plan.start) if reversible else ()),
+        "STARTS": _render_service_starts(plan.start, numbers, patience, list_restarted_services(plan.stop, plan.start) if reversible else ()),
         "SETTLE": read_template("reversible.cmd") if reversible else "",
-        "FORGET": _forget(plan),
+        "FORGET": _render_ledger_deletion(plan),
     }
 
 
-def _forget(plan: Plan) -> str:
+def _render_ledger_deletion(plan: Plan) -> str:
     """Render the deletion of the ledger, which stays if a service did not stop: payload files were not removed then."""
     if not plan.forget:
         return ""
@@ -310,49 +310,49 @@ def _render_enabled_checks(plan: Plan) -> str:
     Services that the plan configures or removes may be disabled.
     """
     own = FoldedDict.from_names((*(made.name for made in plan.install.configure), *plan.install.delete))
-    calls = [f'call :enabled "{_check_service_in_job(name)}"' for name in plan.stop if name not in own]
+    calls = [f'call :enabled "{_require_script_safe_name(name)}"' for name in plan.stop if name not in own]
     return "\n".join((*calls, "if defined STUCK goto starts")) if calls else ""
 
 
-def _format_limits(patience: Patience, seconds: int) -> str:
+def _format_service_limits(patience: ServiceTimeouts, seconds: int) -> str:
     return f"{seconds} {patience.get_idle_seconds(seconds)} {patience.compute_service_seconds(seconds)}"
 
 
-def _render_reversal(plan: Plan, patience: Patience, pass_id: str) -> str:
+def _render_reversal(plan: Plan, patience: ServiceTimeouts, pass_id: str) -> str:
     """Render the check that restarted services run again, and the reversal for the case that they do not."""
-    numbers = _assign_numbers(plan)
-    calls = {name: f'{numbers[name]} "{_check_service_in_job(name)}"' for name in (*plan.stop, *plan.start)}
+    numbers = _number_services(plan)
+    calls = {name: f'{numbers[name]} "{_require_script_safe_name(name)}"' for name in (*plan.stop, *plan.start)}
     values = {
         "ID": pass_id,
         "STEADY": str(patience.steady),
-        "LOOKS": "\n".join(f"call :alive {calls[name]}" for name in list_restarted(plan.stop, plan.start)),
+        "LOOKS": "\n".join(f"call :alive {calls[name]}" for name in list_restarted_services(plan.stop, plan.start)),
         "OWED": "\n".join(f"call :owe {calls[name]}" for name in plan.stop),
         "HALTS": "\n".join(
-            f"call :halt {calls[name]} {_format_limits(patience, patience.get_stop_seconds(name))}"
+            f"call :halt {calls[name]} {_format_service_limits(patience, patience.get_stop_seconds(name))}"
             for name in reversed(plan.start)
         ),
         "REVERSAL": "\n".join(iter_reversal_steps(plan.install)),
-        "AGAIN": _render_starts(tuple(reversed(plan.stop)), numbers, patience),
+        "AGAIN": _render_service_starts(tuple(reversed(plan.stop)), numbers, patience),
     }
     return fill_template("reversing.cmd", values)
 
 
-def _assign_numbers(plan: Plan) -> FoldedDict[int]:
+def _number_services(plan: Plan) -> FoldedDict[int]:
     return FoldedDict((name, number) for number, name in enumerate(dict.fromkeys((*plan.stop, *plan.start))))
 
 
-def _render_starts(names: Sequence[str], numbers: Mapping[str, int], patience: Patience, needed: Sequence[str] = ()) -> str:
+def _render_service_starts(names: Sequence[str], numbers: Mapping[str, int], patience: ServiceTimeouts, needed: Sequence[str] = ()) -> str:
     """`needed` are those without which the others need not be started."""
     lines = []
     for name in names:
-        call = f'{numbers[name]} "{_check_service_in_job(name)}"'
-        lines.append(f"call :start {call} {_format_limits(patience, patience.get_start_seconds(name, needed=name in needed))}")
+        call = f'{numbers[name]} "{_require_script_safe_name(name)}"'
+        lines.append(f"call :start {call} {_format_service_limits(patience, patience.get_start_seconds(name, needed=name in needed))}")
         if name in needed:
             lines.append(f"if defined DOWN call :alive {call}\nif defined LOST goto undone")
     return "\n".join(lines)
 
 
-def _read_notes(plan: Plan, actual: ObservedState) -> FoldedDict[str]:
+def _read_restart_notes(plan: Plan, actual: ObservedState) -> FoldedDict[str]:
     """Return the note of each service once the plan's edits are imported: `running` or `check`, by name."""
     present = actual.registry.find_key(RESTARTS)
     edits = [edit for edit in plan.edits if is_same(edit.path, RESTARTS)]
@@ -361,7 +361,7 @@ def _read_notes(plan: Plan, actual: ObservedState) -> FoldedDict[str]:
     return FoldedDict((note.name, note.value.decode_text()) for note in notes)
 
 
-def _check_service_in_job(name: str) -> str:
+def _require_script_safe_name(name: str) -> str:
     if not _SERVICE_IN_JOB.fullmatch(name):
         raise NotExpressible(f"the service name {name!r} has characters that a script cannot hold; restart it by hand")
     return name
@@ -379,7 +379,7 @@ def build_access_blocks(plan: Plan, actual: ObservedState, owner: Owner, pass_id
     """Build the blocks before the first import: remove an earlier version's directory, close the ledger."""
     known = actual.registry.find_key(LEDGER) is not None
     former = {"WHOSE": _render_owner_check(FORMER), "BURIED": _render_owner_check("%~1"), "TAG": owner.tag, "ID": pass_id}
-    closing = _should_close(plan)
+    closing = _should_close_ledger(plan)
     return {
         "REMOVE": "call :former" if known else "",
         "REMOVING": fill_template("former.cmd", former) if known else "",
@@ -388,18 +388,18 @@ def build_access_blocks(plan: Plan, actual: ObservedState, owner: Owner, pass_id
     }
 
 
-def iter_closing_files(plan: Plan, registry: Registry) -> Iterator[Script]:
+def iter_permission_files(plan: Plan, registry: Registry) -> Iterator[Script]:
     """Yield the input of `regini`: the existing ledger keys, each with access for SYSTEM and Administrators only.
 
     Microsoft, "How to Use Regini.exe to Set Permissions on Registry Keys" (Q237607), has the form and the numbers.
     """
-    if _should_close(plan):
+    if _should_close_ledger(plan):
         keys = (LEDGER, *(key.path for key in registry.list_keys_below(LEDGER)))
         paths = (key.removeprefix("HKEY_LOCAL_MACHINE") for key in keys)
         yield Script("close.txt", "".join(f"\\Registry\\Machine{path} [1 17]\r\n" for path in paths).encode("utf-16"))
 
 
-def _should_close(plan: Plan) -> bool:
+def _should_close_ledger(plan: Plan) -> bool:
     return has_closing_edit((*plan.edits, *plan.prepared, *plan.pending))
 
 

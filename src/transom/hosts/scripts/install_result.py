@@ -1,7 +1,7 @@
 """What a change script says about preparing Windows, placing files and making services, as sentences."""
 
 from transom.hosts.errors import DirectoryNotOurs, HashMismatch, HostError, InstallFailed, PutBack
-from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.scripts.results import ResultWord
 from transom.hosts.scripts.service_result import LIMIT_OPTION, ServiceTrouble, Values
 from transom.windows.parts.installation import Reversal
@@ -20,9 +20,9 @@ _SAYINGS = {
 }
 
 
-def build_put_back_error(first: Values, then: Values, plan: Plan, reversal: Reversal, patience: Patience) -> HostError:
+def build_reversal_error(first: Values, then: Values, plan: Plan, reversal: Reversal, patience: ServiceTimeouts) -> HostError:
     """Why an installation was taken back, and how that went: what was said until then, and afterwards."""
-    why = find_error(first, plan)
+    why = find_install_error(first, plan)
     lost = [text.split(" ", 2) for text in first(ResultWord.LOST)]
     down = map(ServiceTrouble.parse, then(ResultWord.UNSTARTED))
     left = [f"{path} could not be restored: another program uses it" for path in then(ResultWord.UNRESTORED)]
@@ -40,7 +40,7 @@ def build_put_back_error(first: Values, then: Values, plan: Plan, reversal: Reve
     return PutBack(text, tuple(name for _, _, name in lost), reversal.version, reversal.former)
 
 
-def _describe_lost_service(name: str, state: str, code: str, refused: ServiceTrouble | None, patience: Patience) -> str:
+def _describe_lost_service(name: str, state: str, code: str, refused: ServiceTrouble | None, patience: ServiceTimeouts) -> str:
     """`sc query` gives state and exit code; a minus sign ends each, for there may be neither."""
     if state == "2-":
         return (
@@ -54,7 +54,7 @@ def _describe_lost_service(name: str, state: str, code: str, refused: ServiceTro
     return f"{name} ended" + (f" with exit code {code[:-1]}" if code[:-1] not in ("", "0") else "")
 
 
-def find_error(values: Values, plan: Plan) -> HostError | None:
+def find_install_error(values: Values, plan: Plan) -> HostError | None:
     """Return the first error in the results, or None."""
     if hashes := (*values(ResultWord.MISMATCH), *values(ResultWord.UNSENT)):
         paths = [place.path for place in plan.install.place if place.sha256 in hashes]
@@ -70,14 +70,14 @@ def find_error(values: Values, plan: Plan) -> HostError | None:
     if foreign := values(ResultWord.FOREIGN):
         return DirectoryNotOurs(f"{foreign[0]} is not owned by an administrator; find out who created it, and remove it")
     if unprepared := values(ResultWord.UNPREPARED):
-        return InstallFailed(_describe_unprepared(unprepared[0]))
+        return InstallFailed(_describe_preparation_failure(unprepared[0]))
     problems = [saying.format(text) for word, saying in _SAYINGS.items() for text in values(word)]
     if problems:
         return InstallFailed("; ".join(problems) + ". The next pass tries again")
     return None
 
 
-def _describe_unprepared(what: str) -> str:
+def _describe_preparation_failure(what: str) -> str:
     if what == "containers":
         return _FEATURE
     return _NAME if what == "name" else f"netsh could not open {what} in the firewall; the user must be an administrator"

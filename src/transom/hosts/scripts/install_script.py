@@ -26,7 +26,7 @@ def build_work_blocks(plan: Plan) -> dict[str, str]:
     return {
         "VERIFY": fill_template("verify.cmd", {"CHECKS": checks, "OWNERS": owners}) if checks or owners else "",
         "VERIFYING": fill_template("verifying.cmd", {"OWNER": read_template("owner.cmd")}) if checks or owners else "",
-        "PREPARE": fill_template("prepare.cmd", {"STEPS": "\n".join(_iter_preparations(plan.prepare))}) if plan.prepare else "",
+        "PREPARE": fill_template("prepare.cmd", {"STEPS": "\n".join(_iter_preparation_steps(plan.prepare))}) if plan.prepare else "",
         "PREPARING": fill_template("preparing.cmd", {"OWNER": read_template("owner.cmd")}) if plan.prepare else "",
     }
 
@@ -36,8 +36,8 @@ def build_job_blocks(plan: Plan, pass_id: str) -> dict[str, str]:
     if not plan.install:
         return {"INSTALL": "", "INSTALLING": ""}
     values = {
-        "STEPS": "\n".join(_iter_steps(plan.install)),
-        "FINISH": "\n".join(_finish(plan.install)),
+        "STEPS": "\n".join(_iter_install_steps(plan.install)),
+        "FINISH": "\n".join(_iter_final_steps(plan.install)),
         "ID": pass_id,
         "SERVICES": SERVICES,
         "OWNER": read_template("owner.cmd"),
@@ -53,7 +53,7 @@ def build_job_blocks(plan: Plan, pass_id: str) -> dict[str, str]:
 def iter_reversal_steps(install: Install) -> Iterator[str]:
     """Yield the steps that undo an installation after its started services were stopped. Raises NotExpressible."""
     for made in install.create:
-        yield f'call :delete "{_check_name(made.name)}"'
+        yield f'call :delete "{_require_valid_name(made.name)}"'
     for number, place in enumerate(install.place):
         yield f"call :unplace {number} {_quote_path(place.path)}"
     if install.reversal is not None:
@@ -64,7 +64,7 @@ def iter_reversal_steps(install: Install) -> Iterator[str]:
         yield f"rmdir {_quote_path(path)} 2>nul"
 
 
-def iter_files(plan: Plan) -> Iterator[Script]:
+def iter_script_files(plan: Plan) -> Iterator[Script]:
     """Yield the files that the script reads: the values that it must not hold itself."""
     install, reversal = plan.install, plan.install.reversal
     for number, made in enumerate((*install.create, *install.configure, *(reversal.configure if reversal else ()))):
@@ -85,7 +85,7 @@ def iter_files(plan: Plan) -> Iterator[Script]:
         yield Script("pending.reg", reg.render(plan.pending))
 
 
-def _iter_preparations(preparation: Preparation) -> Iterator[str]:
+def _iter_preparation_steps(preparation: Preparation) -> Iterator[str]:
     for directory in preparation.directories:
         yield f"call :owned {_quote_path(directory)}\nif defined FAILED exit /b 0"
     for port in preparation.ports:
@@ -94,24 +94,24 @@ def _iter_preparations(preparation: Preparation) -> Iterator[str]:
     if preparation.containers:
         yield "call :containers\nif defined FAILED exit /b 0"
     if preparation.name:
-        yield f"call :name {_check_name(preparation.name)}\nif defined FAILED exit /b 0"
+        yield f"call :name {_require_valid_name(preparation.name)}\nif defined FAILED exit /b 0"
 
 
-def _iter_steps(install: Install) -> Iterator[str]:
+def _iter_install_steps(install: Install) -> Iterator[str]:
     for path in install.sweep:
         yield f"call :sweep {_quote_path(path)}"
     checked_parents = FoldedDict.from_names((*install.found, "C:"))
     for path in install.directories:
         above = path.rpartition("\\")[0]
         check = "check" if above in checked_parents else "-"
-        yield f"call :directory {_quote_path(path)} {_select_access(path, install)} {check}\nif defined FOREIGN exit /b 0"
+        yield f"call :directory {_quote_path(path)} {_select_directory_access(path, install)} {check}\nif defined FOREIGN exit /b 0"
     for number, place in enumerate(install.place):
         yield f"call :place {number} {place.staged} {_quote_path(place.path)} {'aside' if place.aside else '-'}"
     for number, configuration in enumerate((*install.create, *install.configure)):
         yield from _iter_service_steps("service" if number < len(install.create) else "configure", number, configuration)
 
 
-def _select_access(path: str, install: Install) -> str:
+def _select_directory_access(path: str, install: Install) -> str:
     """Select the access of a directory: what is below a closed one inherits it."""
     closed = FoldedDict.from_names(install.closed)
     if is_within_any(path.rpartition("\\")[0], closed):
@@ -119,21 +119,21 @@ def _select_access(path: str, install: Install) -> str:
     return "closed" if path in closed else "open"
 
 
-def _finish(install: Install) -> Iterator[str]:
+def _iter_final_steps(install: Install) -> Iterator[str]:
     for path in dict.fromkeys(place.path.rpartition("\\")[0] for place in install.place):
         yield f"call :sweep {_quote_path(path)}"
     for place in install.place:
-        if _is_unpacking(place.path):
+        if _is_unpacking_program(place.path):
             yield f"call :exclude {_quote_path(place.path)}"
     for removal in install.remove:
-        if _is_unpacking(removal.path):
+        if _is_unpacking_program(removal.path):
             yield f"call :include {_quote_path(removal.path)}"
     for name in install.delete:
-        yield f'call :delete "{_check_name(name)}"'
+        yield f'call :delete "{_require_valid_name(name)}"'
     for path in install.clear:
         yield f"call :end {_quote_path(path)}"
     for network in install.networks:
-        yield f'call :network "{_check_name(network)}"'
+        yield f'call :network "{_require_valid_name(network)}"'
     for removal in install.remove:
         yield f"call :remove {_quote_path(removal.path)} {'back' if removal.back else '-'}"
     for path in install.clear:
@@ -144,7 +144,7 @@ def _finish(install: Install) -> Iterator[str]:
         yield f"call :close {port}"
 
 
-def _is_unpacking(path: str) -> bool:
+def _is_unpacking_program(path: str) -> bool:
     """Return True if a program unpacks image layers, whose files a virus scanner would open one after the other."""
     return path.casefold().endswith("\\containerd.exe")
 
@@ -156,8 +156,8 @@ def _iter_service_steps(step: str, number: int, configuration: Configuration) ->
 
 
 def _format_arguments(configuration: Configuration) -> str:
-    depends = "/".join(map(_check_name, configuration.depends)) or "/"
-    return f'"{_check_name(configuration.name)}" {"auto" if configuration.automatic else "demand"} "{depends}"'
+    depends = "/".join(map(_require_valid_name, configuration.depends)) or "/"
+    return f'"{_require_valid_name(configuration.name)}" {"auto" if configuration.automatic else "demand"} "{depends}"'
 
 
 def _quote_argument(image: str) -> str:
@@ -165,7 +165,7 @@ def _quote_argument(image: str) -> str:
     return _AT_END.sub(r"\1\1", _BEFORE_QUOTE.sub(r'\1\1\\"', image))
 
 
-def _check_name(name: str) -> str:
+def _require_valid_name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise NotExpressible(f"the name {name!r} cannot be written into a script")
     return name

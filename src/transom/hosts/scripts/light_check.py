@@ -14,7 +14,7 @@ BEGIN, END = "transom-look", "transom-looked"
 _SYSTEM = r"C:\Windows\System32"
 
 
-def build_line(services: Sequence[str], files: Sequence[str]) -> str | None:
+def build_check_command(services: Sequence[str], files: Sequence[str]) -> str | None:
     """Build the line, or None if it would be too long. Times are to the minute, in the host's own format."""
     if not all(map(NAME.fullmatch, services)) or not all(map(PATH.fullmatch, files)):
         return None
@@ -35,7 +35,7 @@ def _iter_commands(services: Sequence[str], files: Sequence[str]) -> Iterator[st
     yield f"echo {END}"
 
 
-def parse_output(printed: bytes) -> bytes | None:
+def parse_check_output(printed: bytes) -> bytes | None:
     """Return the output between the begin and end marks; None if the line did not run to its end."""
     lines = [item.rstrip() for item in printed.splitlines()]
     try:

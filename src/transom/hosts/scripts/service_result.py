@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from transom.hosts.errors import HostError, RestartsFailed, ServiceDisabled
-from transom.hosts.scripts.host_scripts import Patience
+from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.scripts.results import ResultWord
 from transom.windows.host.host_state import ServiceState
 from transom.windows.planning.planner import Plan
@@ -70,20 +70,20 @@ Values = Callable[[ResultWord], tuple[str, ...]]
 """What stands behind a word of the result, in each line that begins with it."""
 
 
-def find_trouble(values: Values, plan: Plan, patience: Patience) -> HostError | None:
+def find_service_error(values: Values, plan: Plan, patience: ServiceTimeouts) -> HostError | None:
     """Return the error of services that did not stop, did not start, or could not be restarted.
 
     A service that stopped late and was then started has had its restart: it is not an error, except where a payload waits for
     it to stop.
     """
     if disabled := values(ResultWord.DISABLED):
-        return ServiceDisabled(describe_disabled(disabled))
+        return ServiceDisabled(describe_disabled_services(disabled))
     restarted = () if plan.install else values(ResultWord.RESTARTED)
     stuck = [item for item in map(ServiceTrouble.parse, values(ResultWord.STUCK)) if not is_listed(item.name, restarted)]
     names = [item.name for item in stuck]
     down = [item for item in map(ServiceTrouble.parse, values(ResultWord.UNSTARTED)) if not is_listed(item.name, names)]
-    problems = [_describe_stuck(item, patience) for item in stuck]
-    problems += [_describe_down(item, patience) for item in down if not item.is_starting]
+    problems = [_describe_stuck_service(item, patience) for item in stuck]
+    problems += [_describe_stopped_service(item, patience) for item in down if not item.is_starting]
     starting = [item.name for item in down if item.is_starting]
     if starting:
         limits = ", ".join(
@@ -98,7 +98,7 @@ def find_trouble(values: Values, plan: Plan, patience: Patience) -> HostError | 
     return RestartsFailed("; ".join(problems) + ". Every other service that should run was started; the next pass tries again")
 
 
-def describe_disabled(names: tuple[str, ...]) -> str:
+def describe_disabled_services(names: tuple[str, ...]) -> str:
     """Return the message about disabled services that run: Windows would not start them again."""
     return (
         f"{', '.join(names)}: disabled, and running. Windows would not start a disabled service again (error 1058), so Transom "
@@ -106,7 +106,7 @@ def describe_disabled(names: tuple[str, ...]) -> str:
     )
 
 
-def _describe_stuck(trouble: ServiceTrouble, patience: Patience) -> str:
+def _describe_stuck_service(trouble: ServiceTrouble, patience: ServiceTimeouts) -> str:
     is_pending = trouble.state in (str(ServiceState.STOP_PENDING.value), str(ServiceState.START_PENDING.value))
     seconds = (
         patience.get_stop_seconds(trouble.name)
@@ -117,7 +117,7 @@ def _describe_stuck(trouble: ServiceTrouble, patience: Patience) -> str:
     return f"{trouble.name} did not stop within {seconds} s{limit}{trouble.cause}"
 
 
-def _describe_down(trouble: ServiceTrouble, patience: Patience) -> str:
+def _describe_stopped_service(trouble: ServiceTrouble, patience: ServiceTimeouts) -> str:
     return (
         f"{trouble.name} does not run, {patience.get_idle_seconds(patience.get_start_seconds(trouble.name))} s after its "
         f"start{trouble.cause}"

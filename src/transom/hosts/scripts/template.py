@@ -29,7 +29,7 @@ class Script(msgspec.Struct, frozen=True):
     content: bytes
 
 
-def render(name: str, values: Mapping[str, str]) -> bytes:
+def render_script(name: str, values: Mapping[str, str]) -> bytes:
     """Render a template as the bytes of a script: CRLF, no empty lines."""
     return _BLANK_LINES.sub("", fill_template(name, values) + "\n").replace("\n", "\r\n").encode("ascii")
 

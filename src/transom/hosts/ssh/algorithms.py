@@ -57,7 +57,7 @@ SIGNATURES: Final = (
 """How a client proves its key."""
 
 
-def build_options() -> dict[str, Any]:
+def build_algorithm_options() -> dict[str, Any]:
     """Return the options of `asyncssh.connect` that say what is offered, but the host key algorithms."""
     known = {name.decode() for name in get_kex_algs()}
     return {

@@ -20,7 +20,7 @@ from transom.hosts.errors import (
     LoginTimedOut,
     Unreachable,
 )
-from transom.hosts.ssh.algorithms import build_options
+from transom.hosts.ssh.algorithms import build_algorithm_options
 from transom.hosts.ssh.incoming import UnsolicitedData
 from transom.hosts.ssh.login_phases import LoginPhases
 
@@ -35,7 +35,7 @@ def build_connection_options() -> dict[str, Any]:
 
     Nothing of the person is lent to the server, and nothing is taken from files or the environment but by who adds it here.
     """
-    return build_options() | {
+    return build_algorithm_options() | {
         "config": None,
         "agent_path": None,
         "agent_forwarding": False,

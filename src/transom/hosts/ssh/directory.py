@@ -33,7 +33,7 @@ def format_windows_path(*names: str) -> str:
     return "\\".join((BASE, *names))
 
 
-class Directory:
+class HostDirectory:
     """The base directory as one owner uses it over one transport."""
 
     def __init__(self, transport: Transport, owner: Owner, *, alone: bool = True) -> None:
@@ -105,7 +105,7 @@ class Directory:
             raise
         except asyncio.CancelledError:
             # the canceller waits; what still exists then is left over from an interrupted pass
-            await _run_within(CLEARING_SECONDS, self.remove(temporary))
+            await _clean_up_within(CLEARING_SECONDS, self.remove(temporary))
             raise
 
     async def rename(self, old: str, new: str) -> None:
@@ -116,7 +116,7 @@ class Directory:
 
         await retry_refused(lambda: self.transport.rename(format_sftp_path(old), format_sftp_path(new)), is_final=has_target)
 
-    async def check_made(self) -> None:
+    async def check_new_directory(self) -> None:
         """Check that nothing was put into a new directory before it was closed. Raises DirectoryNotOurs."""
         # another owner's first pass at this very moment is no stranger
         known = (_TEMPORARY, _KEPT, _LOCK)
@@ -170,7 +170,7 @@ class Directory:
                 continue
             await self._remove_all(name)
 
-    async def clear_after_stop(self, stopped: "Directory") -> None:
+    async def clear_after_stop(self, stopped: "HostDirectory") -> None:
         """Remove what a stopped pass has put here, which used the directory as `stopped`. Raises HostError.
 
         If the host is not held, another process of this owner may have files under the same tag: then only those that the
@@ -218,7 +218,7 @@ class Directory:
         return (self._alone and owned[1] == self.owner.tag) if owned else _KEPT.fullmatch(name) is not None
 
 
-async def _run_within(seconds: float, clearing: Awaitable[object]) -> None:
+async def _clean_up_within(seconds: float, clearing: Awaitable[object]) -> None:
     """Clear up after a pass that was called off, and give up after so long, or where the host is gone."""
     with suppress(HostError, TimeoutError):
         async with asyncio.timeout(seconds):

@@ -51,7 +51,7 @@ def _check_key(name: bytes, packet: SSHPacket) -> None:
             usable = _count_bits(exponent) <= _RSA_EXPONENT_BITS and _count_bits(modulus) <= RSA_BITS
         case _ if name in _CURVES:
             curve, size = _CURVES[name]
-            usable = packet.get_string() == curve and _is_point(packet.get_string(), size)
+            usable = packet.get_string() == curve and _is_uncompressed_point(packet.get_string(), size)
         case _:
             usable = False
     if not usable:
@@ -76,7 +76,7 @@ def _check_certificate(name: bytes, packet: SSHPacket) -> None:
         raise UnusableHostKey
 
 
-def _is_point(data: bytes, size: int) -> bool:
+def _is_uncompressed_point(data: bytes, size: int) -> bool:
     return len(data) == size and data[0] == 4
 
 

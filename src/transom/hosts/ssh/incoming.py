@@ -79,7 +79,7 @@ class IncomingLimits:
         self._connection.data_received = self._receive_data
         self._connection._finish_recv_packet = self._finish_packet
         self._connection.validate_server_host_key = self._validate_host_key
-        limit_reads(self._connection._transport)
+        limit_read_size(self._connection._transport)
 
     def start_session(self) -> None:
         """Apply the limits of a session: the login has ended."""
@@ -155,7 +155,7 @@ class IncomingLimits:
         return key
 
 
-def limit_reads(transport: Any) -> None:
+def limit_read_size(transport: Any) -> None:
     """Have a transport of asyncio hand over `_AT_ONCE` bytes at most; it reads 256 kB.
 
     A channel of a jump host hands over no more than one packet.

@@ -76,7 +76,7 @@ class KnownHostsFile:
         """As HostKeys says. Hashed names and patterns are understood; revoked keys and CAs are not looked at."""
         keys = self._list_recorded(address, port)
         if not keys and self._required:
-            raise build_missing_error(
+            raise build_missing_key_error(
                 address,
                 port,
                 f"spec.hostKey of its WindowsInstance, or, after `{_format_pattern(address, port)} `, {self._path}",
@@ -106,7 +106,7 @@ class KnownHostsFile:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._path.open("a", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(f"{_format_pattern(address, port)} {format_line(key)}\n")
+            file.write(f"{_format_pattern(address, port)} {format_key_line(key)}\n")
             file.flush()
             os.fsync(file.fileno())
 
@@ -130,12 +130,12 @@ class NoHostKeys:
         return "connect again"
 
 
-def format_line(key: asyncssh.SSHKey) -> str:
+def format_key_line(key: asyncssh.SSHKey) -> str:
     """Format a key as `type base64`, without a comment."""
     return f"{key.algorithm.decode()} {base64.b64encode(key.public_data).decode()}"
 
 
-def build_missing_error(address: str, port: int, place: str) -> HostKeyMissing:
+def build_missing_key_error(address: str, port: int, place: str) -> HostKeyMissing:
     """Why a host is not connected to of which no key is known; `place` is where its line is put.
 
     Where the key lies: Microsoft, "OpenSSH Server configuration for Windows Server and Windows", HostKey.

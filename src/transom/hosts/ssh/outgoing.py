@@ -37,7 +37,7 @@ class OutgoingCounter:
         """Nothing was sent over the connection yet."""
         # nothing public sets them
         self._write, self._send_packet = connection._send, connection.send_packet
-        connection._send = self._add  # type: ignore[method-assign]
+        connection._send = self._queue_write  # type: ignore[method-assign]
         connection.send_packet = self._send_packet_counted  # type: ignore[method-assign]
         if not connection.logger.isEnabledFor(logging.INFO):
             # only what it says at that level needs to name the connection
@@ -56,15 +56,15 @@ class OutgoingCounter:
         self._send_packet(pkttype, *args, handler=handler)  # type: ignore[arg-type]
         if pkttype == _DISCONNECT:
             # the socket is closed next
-            self._flush()
+            self._flush_writes()
 
-    def _add(self, data: bytes) -> None:
+    def _queue_write(self, data: bytes) -> None:
         if not self._pending:
-            asyncio.get_running_loop().call_soon(self._flush)
+            asyncio.get_running_loop().call_soon(self._flush_writes)
         self._pending.append(data)
         self.bytes += len(data)
 
-    def _flush(self) -> None:
+    def _flush_writes(self) -> None:
         if self._pending:
             pending, self._pending = self._pending, []
             self._write(b"".join(pending))

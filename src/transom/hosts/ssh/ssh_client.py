@@ -245,7 +245,7 @@ class ProgressTimer:
         self._since.pop(what, None)
         self._since[what] = self._loop.time()
         if self._timer is None:
-            self._timer = self._loop.call_later(self._seconds, self._look)
+            self._timer = self._loop.call_later(self._seconds, self._check_deadline)
 
     def end(self, what: object) -> None:
         """End the wait for something that came or is not expected any more."""
@@ -256,12 +256,12 @@ class ProgressTimer:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check_deadline(self) -> None:
         since = next(iter(self._since.values()), None)
         if since is None:
             self._timer = None
         elif (left := since + self._seconds - self._loop.time()) > 0:
-            self._timer = self._loop.call_later(left, self._look)
+            self._timer = self._loop.call_later(left, self._check_deadline)
         else:
             self.told = True
             self._broken()

@@ -45,7 +45,7 @@ _SFTP_ONLY = (b"This service allows sftp connections only",)
 """What OpenSSH says of a command where it is forced to be `internal-sftp` (openssh-portable, session.c)."""
 
 
-class Run(msgspec.Struct, frozen=True):
+class ScriptResult(msgspec.Struct, frozen=True):
     """How a script ended: whether its exit code was zero, and the lines of its standard output."""
 
     succeeded: bool
@@ -73,7 +73,7 @@ class Transport(Protocol):
     server: str
     """The version that its SSH server gives itself; printable."""
 
-    async def run(self, path: str) -> Run:
+    async def run(self, path: str) -> ScriptResult:
         """Run the script at `path` to its end."""
         ...
 
@@ -147,11 +147,11 @@ class SshTransport:
         self.reached = (parse_ip_address(str(peer[0])) if peer else None) or ""
         self.server = escape(str(connection.get_extra_info("server_version") or ""))
 
-    async def run(self, path: str) -> Run:
+    async def run(self, path: str) -> ScriptResult:
         """As Transport says. Ends the connection when nothing comes for as long as a channel may be silent."""
         session = await self._run_session(path, b"")
         text = b"".join(session.output).decode("ascii", "replace")
-        return Run(session.status == 0, tuple(line.strip() for line in text.splitlines() if line.strip()))
+        return ScriptResult(session.status == 0, tuple(line.strip() for line in text.splitlines() if line.strip()))
 
     async def run_at_prompt(self, line: str) -> bytes:
         """As Transport says. Ends the connection when nothing comes for as long as a channel may be silent."""
@@ -206,14 +206,14 @@ class SshTransport:
     async def read(self, path: str, size: int) -> bytes | None:
         """As Transport says."""
         arrived = bytearray()
-        return bytes(arrived) if await self._read(path, size, arrived.extend) else None
+        return bytes(arrived) if await self._read_chunks(path, size, arrived.extend) else None
 
     async def digest(self, path: str, size: int) -> str | None:
         """As Transport says."""
         hashed = hashlib.sha256()
-        return hashed.hexdigest() if await self._read(path, size, hashed.update) else None
+        return hashed.hexdigest() if await self._read_chunks(path, size, hashed.update) else None
 
-    async def _read(self, path: str, size: int, take: Callable[[bytes], object]) -> bool:
+    async def _read_chunks(self, path: str, size: int, take: Callable[[bytes], object]) -> bool:
         """Hand what is read to `take`, in its order; whether there is such a file."""
         sftp = await self._open_sftp()
         try:
@@ -380,7 +380,7 @@ class SshTransport:
 
 async def retry_refused(
     request: Callable[[], Awaitable[_T]],
-    again: bool = True,
+    should_retry: bool = True,
     *,
     is_final: Callable[[], Awaitable[bool]] | None = None,
 ) -> _T:
@@ -393,7 +393,7 @@ async def retry_refused(
         except FileRefused as error:
             longest = BUSY_SECONDS if isinstance(error, FileBusy) else ATTEMPTS * BETWEEN_ATTEMPTS
             is_over = attempt >= ATTEMPTS and loop.time() - begin + pause > longest
-            if not again or is_over or (is_final is not None and await is_final()):
+            if not should_retry or is_over or (is_final is not None and await is_final()):
                 raise
         await asyncio.sleep(pause)
         attempt += 1

@@ -21,12 +21,12 @@ from transom.hosts.errors import (
 )
 from transom.hosts.owner import Owner
 from transom.hosts.scripts import host_scripts, install_result, install_script, service_result
-from transom.hosts.scripts.host_scripts import SCAN_SECONDS, Patience
+from transom.hosts.scripts.host_scripts import SCAN_SECONDS, ServiceTimeouts
 from transom.hosts.scripts.results import ResultWord
 from transom.hosts.scripts.template import BASE, Script
-from transom.hosts.ssh.directory import Directory, format_sftp_path, format_windows_path
-from transom.hosts.ssh.transport import Run
-from transom.hosts.steps.gather import collect, install_gather_script
+from transom.hosts.ssh.directory import HostDirectory, format_sftp_path, format_windows_path
+from transom.hosts.ssh.transport import ScriptResult
+from transom.hosts.steps.gather import collect_answers, install_gather_script
 from transom.proxy.secret import Secret
 from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import LEDGER, Queries
@@ -69,12 +69,12 @@ class HostChange(msgspec.Struct, frozen=True):
 
 
 async def apply_plan(
-    directory: Directory,
+    directory: HostDirectory,
     plan: Plan,
     actual: ObservedState,
     questions: Queries,
     *,
-    patience: Patience,
+    patience: ServiceTimeouts,
     fetches: Sequence[Secret] = (),
     permit: Callable[[], object] = lambda: None,
 ) -> HostChange:
@@ -91,9 +91,9 @@ async def apply_plan(
     files = [host_scripts.build_change_script(plan, actual, owner, pass_id, gathering, patience=patience, fetches=len(fetches))]
     if plan.edits:
         files.append(Script("change.reg", reg.render(plan.edits)))
-    if host_scripts.needs_job(plan):
+    if host_scripts.needs_background_job(plan):
         files.append(host_scripts.build_task_file(name))
-    files += (*host_scripts.iter_closing_files(plan, actual.registry), *install_script.iter_files(plan))
+    files += (*host_scripts.iter_permission_files(plan, actual.registry), *install_script.iter_script_files(plan))
     files += host_scripts.iter_written_files(plan)
     files += _build_fetch_files(fetches)
     await directory.put(name, files)
@@ -102,16 +102,16 @@ async def apply_plan(
     except BaseException:
         await directory.remove(name)
         raise
-    ended = await _run(directory, name)
+    ended = await _run_change_script(directory, name)
     if not ended.succeeded:
-        failure = _Result.from_bytes(await directory.transport.read(format_sftp_path(name, "result.txt"), _RESULT_LIMIT) or b"")
+        failure = _ChangeResult.from_bytes(await directory.transport.read(format_sftp_path(name, "result.txt"), _RESULT_LIMIT) or b"")
         if failure.has_word(ResultWord.UNFINISHED):
             # the job still reads its script
             raise RestartsFailed(_UNFINISHED)
         await directory.remove(name)
-        raise failure.build_refusal(owner)
-    collected = await collect(directory, ended, "change.cmd")
-    result = _Result.from_bytes(collected.answers.get_result())
+        raise failure.build_not_started_error(owner)
+    collected = await collect_answers(directory, ended, "change.cmd")
+    result = _ChangeResult.from_bytes(collected.answers.get_change_result())
     boot = tuple(word for text in result.list_values(ResultWord.MUST_BOOT) for word in text.split() if word in _BOOT_FOR)
     trouble = result.find_error(plan, patience)
     restarted = tuple(dict.fromkeys(result.list_values(ResultWord.RESTARTED)))
@@ -121,20 +121,20 @@ async def apply_plan(
     )
 
 
-async def run_fetches(directory: Directory, fetches: Sequence[Secret]) -> tuple[FetchAttempt, ...] | None:
+async def run_fetches(directory: HostDirectory, fetches: Sequence[Secret]) -> tuple[FetchAttempt, ...] | None:
     """Run the fetches on the host, without a change: one exec channel. None if it has no curl.exe. Raises HostError."""
     name = directory.generate_name()
     await directory.put(name, (host_scripts.build_fetch_script(name, len(fetches)), *_build_fetch_files(fetches)))
     ended = await directory.transport.run(format_windows_path(name, "fetch.cmd"))
     await directory.remove(name)
-    return _Result(ended.lines).list_fetched(len(fetches))
+    return _ChangeResult(ended.lines).list_fetched(len(fetches))
 
 
 def _build_fetch_files(fetches: Sequence[Secret]) -> list[Script]:
     return [Script(f"fetch-{number}.txt", fetch.reveal().encode()) for number, fetch in enumerate(fetches)]
 
 
-async def _run(directory: Directory, name: str) -> Run:
+async def _run_change_script(directory: HostDirectory, name: str) -> ScriptResult:
     directory.is_changing = True
     running = asyncio.ensure_future(directory.transport.run(format_windows_path(name, "change.cmd")))
     try:
@@ -151,7 +151,7 @@ async def _run(directory: Directory, name: str) -> Run:
         running.cancel()
 
 
-class _Result:
+class _ChangeResult:
     """The lines of `result.txt`: a word each, and what it is about. Raises ScriptFailed for a line that no script writes."""
 
     def __init__(self, lines: Sequence[str]) -> None:
@@ -161,7 +161,7 @@ class _Result:
                 raise ScriptFailed(f"the output of the change script cannot be parsed: line `{word} …`")
 
     @classmethod
-    def from_bytes(cls, text: bytes) -> "_Result":
+    def from_bytes(cls, text: bytes) -> "_ChangeResult":
         return cls([line.strip() for line in text.decode("ascii", "replace").splitlines()])
 
     def has_word(self, word: ResultWord) -> bool:
@@ -170,9 +170,9 @@ class _Result:
     def list_values(self, word: ResultWord) -> tuple[str, ...]:
         return tuple(line.removeprefix(f"{word} ") for line in self._lines if line.startswith(f"{word} "))
 
-    def _split_at(self, word: ResultWord) -> "tuple[_Result, _Result]":
+    def _split_at_word(self, word: ResultWord) -> "tuple[_ChangeResult, _ChangeResult]":
         at = self._lines.index(word)
-        return _Result(self._lines[:at]), _Result(self._lines[at:])
+        return _ChangeResult(self._lines[:at]), _ChangeResult(self._lines[at:])
 
     def list_fetched(self, tries: int) -> tuple[FetchAttempt, ...] | None:
         """List the results of the first `tries` fetches; None if the host has no curl.exe."""
@@ -183,7 +183,7 @@ class _Result:
         ]
         return tuple(item for item in fetches if item.endpoint < tries)
 
-    def build_refusal(self, owner: Owner) -> HostError:
+    def build_not_started_error(self, owner: Owner) -> HostError:
         """Why nothing was begun, or nothing is known of what was."""
         if self.has_word(ResultWord.HELD):
             boot = "".join(self.list_values(ResultWord.BOOT))
@@ -209,18 +209,18 @@ class _Result:
             return ScriptFailed("another pass took the host over; nothing was changed by this one")
         return ScriptFailed("the script that changes the host did not begin (is the disk full?)")
 
-    def find_error(self, plan: Plan, patience: Patience) -> HostError | None:
+    def find_error(self, plan: Plan, patience: ServiceTimeouts) -> HostError | None:
         """Return the error after the host was locked, or None."""
         if self.has_word(ResultWord.REVERSING):
             if (reversal := plan.install.reversal) is None:
                 return ScriptFailed("the script reports that it reverted the change, which was not requested")
-            first, then = self._split_at(ResultWord.REVERSING)
-            return install_result.build_put_back_error(first.list_values, then.list_values, plan, reversal, patience)
+            first, then = self._split_at_word(ResultWord.REVERSING)
+            return install_result.build_reversal_error(first.list_values, then.list_values, plan, reversal, patience)
         if self.has_word(ResultWord.UNCLOSED):
             return ImportFailed(
                 rf"{LEDGER} could not be closed to ordinary users: neither Set-Acl nor regini.exe did it. Nothing was changed"
             )
-        if failed := install_result.find_error(self.list_values, plan):
+        if failed := install_result.find_install_error(self.list_values, plan):
             return failed
         if self.has_word(ResultWord.NOT_IMPORTED):
             return ImportFailed("reg import did not take the change; the user must be an administrator with access to the keys")
@@ -228,9 +228,9 @@ class _Result:
             return RestartsFailed(
                 "the restarts could not be started: Windows ran neither the task TransomRestart nor a service of that name"
             )
-        if failed := service_result.find_trouble(self.list_values, plan, patience):
+        if failed := service_result.find_service_error(self.list_values, plan, patience):
             return failed
-        if host_scripts.needs_job(plan) and not self.has_word(ResultWord.ENDED):
+        if host_scripts.needs_background_job(plan) and not self.has_word(ResultWord.ENDED):
             return RestartsFailed(
                 "the restarts have not ended; they continue automatically, and the next pass checks them again"
             )

@@ -98,8 +98,8 @@ def _judge_prompt(lines: Sequence[str]) -> tuple[Verdict, str]:
 
 
 async def _run_at_prompt(transport: Transport, _: str) -> Sequence[str]:
-    line = light_check.build_line((), (PROMPT,))
-    shown = light_check.parse_output(await transport.run_at_prompt(line)) if line is not None else None
+    line = light_check.build_check_command((), (PROMPT,))
+    shown = light_check.parse_check_output(await transport.run_at_prompt(line)) if line is not None else None
     return [text.strip() for text in (shown or b"").decode("ascii", "replace").splitlines() if text.strip()]
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 import msgspec
 
 from transom.hosts.errors import FileRefused
-from transom.hosts.ssh.directory import Directory, format_sftp_path
+from transom.hosts.ssh.directory import HostDirectory, format_sftp_path
 from transom.hosts.steps.payload_directory import CHUNK, PayloadDirectory
 from transom.proxy.secret import Secret
 from transom.windows.host.host_state import compute_file_time
@@ -35,12 +35,12 @@ Report = Callable[[DeliveryProgress], object]
 class Delivery:
     """The transfer of a plan's files over one transport. `sent` counts the bytes that went over the connection."""
 
-    def __init__(self, directory: Directory, payload: PayloadDirectory, contents: Mapping[str, Secret], report: Report) -> None:
+    def __init__(self, directory: HostDirectory, payload: PayloadDirectory, contents: Mapping[str, Secret], report: Report) -> None:
         self._directory, self._payload, self._contents, self._report = directory, payload, contents, report
         self.sent = 0
         self._done = self._total = 0
 
-    async def deliver(self, places: Sequence[FilePlace]) -> None:
+    async def deliver_files(self, places: Sequence[FilePlace]) -> None:
         """See that every file is staged on the host, whole. Raises HostError; what was sent until then is used next time."""
         if not places:
             return
@@ -54,7 +54,7 @@ class Delivery:
 
         async def deliver_file(place: FilePlace) -> None:
             async with gate:
-                await self._send(place)
+                await self._send_file(place)
 
         sending = [asyncio.ensure_future(deliver_file(place)) for place in small]
         try:
@@ -65,7 +65,7 @@ class Delivery:
             await asyncio.gather(*sending, return_exceptions=True)
         for place in missing:
             if place.size > _SMALL:
-                await self._send(place)
+                await self._send_file(place)
 
     async def _is_staged(self, place: FilePlace) -> bool:
         """Return True if an earlier pass staged the same file completely; otherwise remove it."""
@@ -81,7 +81,7 @@ class Delivery:
         for name in old:
             await self._directory.transport.remove(format_sftp_path(name))
 
-    async def _send(self, place: FilePlace) -> None:
+    async def _send_file(self, place: FilePlace) -> None:
         transport, part = self._directory.transport, format_sftp_path(f"{place.staged}.part")
         status = await transport.read_status(part)
         offset = status.size if status is not None and status.size <= place.size else 0
@@ -97,13 +97,13 @@ class Delivery:
         await self._directory.rename(f"{place.staged}.part", place.staged)
 
     async def _iter_chunks(self, place: FilePlace, offset: int) -> AsyncIterator[bytes]:
-        async for chunk in self._iter_source(place, offset):
+        async for chunk in self._iter_content(place, offset):
             yield chunk
             self.sent += len(chunk)
             self._done += len(chunk)
             self._report(DeliveryProgress("send", place.path, self._done, self._total))
 
-    async def _iter_source(self, place: FilePlace, offset: int) -> AsyncIterator[bytes]:
+    async def _iter_content(self, place: FilePlace, offset: int) -> AsyncIterator[bytes]:
         content = self._contents.get(place.sha256)
         if content is None:
             async for chunk in self._payload.iter_chunks(place.sha256, offset):

@@ -101,7 +101,7 @@ class GatheredFacts(msgspec.Struct, frozen=True):
         for number, path in enumerate(questions.stores):
             if path in walked:
                 continue
-            registries.append(_parse_store(self.get_output(f"store-{number}", path), path))
+            registries.append(_parse_store(self.get_query_output(f"store-{number}", path), path))
         for number, path in enumerate(questions.keys):
             registries.append(self.export(f"key-{number}", path) or Registry())
         contents = {path: data for number, path in enumerate(questions.files) for data in self._read_file(number, path)}
@@ -117,7 +117,7 @@ class GatheredFacts(msgspec.Struct, frozen=True):
                 raise Unreadable(f"{path} cannot be read, but the service exists")
             registries.append(exported)
             services.append(Service(key.path.rsplit("\\", 1)[1], state))
-        boot_output = (self.get_output("boot", BOOT) or b"") if questions.boot else b""
+        boot_output = (self.get_query_output("boot", BOOT) or b"") if questions.boot else b""
         boot = query.parse_number(boot_output, "BootId")
         boot = query.parse_number(boot_output, "TransomBoot") if boot is None else boot
         version = _VERSION.search(self.parts.get("version.txt", b"")[:_RESULT_LIMIT])
@@ -144,7 +144,7 @@ class GatheredFacts(msgspec.Struct, frozen=True):
         elif self.parts.get(f"{name}.err"):
             yield None
 
-    def get_result(self) -> bytes:
+    def get_change_result(self) -> bytes:
         """Return the result of a change script that gathered afterwards. Raises Unreadable."""
         result_file = self.parts.get("result.txt", b"")
         if len(result_file) > _RESULT_LIMIT:
@@ -162,21 +162,21 @@ class GatheredFacts(msgspec.Struct, frozen=True):
         """Parse the keys of an export; None if the key does not exist. Raises Unreadable."""
         data = self.parts.get(f"{name}.reg")
         if data is None:
-            self._require_missing(name, path)
+            self._require_reported_missing(name, path)
             return None
         try:
             return reg.parse_export(data)
         except reg.RegSyntaxError as error:
             raise Unreadable(f"the export of {path} is not in the .reg format: {error}") from None
 
-    def get_output(self, name: str, path: str) -> bytes | None:
+    def get_query_output(self, name: str, path: str) -> bytes | None:
         """Return the output of a query; None if the key does not exist. Raises Unreadable."""
         data = self.parts.get(f"{name}.txt")
         if data is None:
-            self._require_missing(name, path)
+            self._require_reported_missing(name, path)
         return data
 
-    def _require_missing(self, name: str, path: str) -> None:
+    def _require_reported_missing(self, name: str, path: str) -> None:
         if name not in self.missing:
             raise ScriptFailed(f"the host gave no answer about {path}")
         if _DENIED.search(self.parts.get(f"{name}.err", b"")):

@@ -13,9 +13,9 @@ import msgspec
 from transom.hosts.errors import DirectoryNotOurs, NotAdministrator, ScriptFailed, Unreadable
 from transom.hosts.scripts import host_scripts
 from transom.hosts.scripts.results import OutputMarker
-from transom.hosts.scripts.template import BASE, Script, render
-from transom.hosts.ssh.directory import Directory, format_sftp_path, format_windows_path
-from transom.hosts.ssh.transport import Run, Transport
+from transom.hosts.scripts.template import BASE, Script, render_script
+from transom.hosts.ssh.directory import HostDirectory, format_sftp_path, format_windows_path
+from transom.hosts.ssh.transport import ScriptResult, Transport
 from transom.hosts.steps.facts_parser import LIMIT, GatheredFacts
 from transom.windows import ledger
 from transom.windows.host.host_state import CHANGED, ObservedState
@@ -53,7 +53,7 @@ class CollectedAnswers(msgspec.Struct, frozen=True):
         return await parse_with_budget(lambda: self.answers.parse_state(questions), self.size)
 
 
-async def gather(directory: Directory, questions: Queries) -> ObservedState:
+async def gather(directory: HostDirectory, questions: Queries) -> ObservedState:
     """Gather the answers to `questions` over one exec channel. Raises HostError.
 
     A plain script exists only in a directory that is closed to others. If it is missing, the first script to run closes the
@@ -62,7 +62,7 @@ async def gather(directory: Directory, questions: Queries) -> ObservedState:
     transport, owner = directory.transport, directory.owner
     script = host_scripts.build_gather_script(questions, owner)
     is_installed = await directory.has(script)
-    if is_installed or directory.base == "closed" or await _has_other(directory, questions):
+    if is_installed or directory.base == "closed" or await _has_equivalent_script(directory, questions):
         directory.base = "closed"
         if not is_installed:
             await directory.install(script, secrets.token_hex(4))
@@ -73,49 +73,49 @@ async def gather(directory: Directory, questions: Queries) -> ObservedState:
         if not await directory.has(closing):
             await directory.install(closing, secrets.token_hex(4))
         ended = await transport.run(format_windows_path(closing.name))
-        _ensure_closed(directory, ended)
+        _require_closed_directory(directory, ended)
         if directory.base == "made":
-            await directory.check_made()
+            await directory.check_new_directory()
         await transport.remove(format_sftp_path(closing.name))
         directory.base = "closed"
         # the next pass finds it there, and writes nothing
         await directory.install(script, secrets.token_hex(4))
-    collected = await collect(directory, ended)
+    collected = await collect_answers(directory, ended)
     return msgspec.structs.replace(
         await collected.parse_state(questions), reached=transport.reached, ssh_server=transport.server
     )
 
 
-def _ensure_closed(directory: Directory, ended: Run) -> None:
+def _require_closed_directory(directory: HostDirectory, script_result: ScriptResult) -> None:
     """Raise the HostError that says why the script of the first pass did not close the directory to others."""
-    if OutputMarker.NO_ROOT in ended.lines:
+    if OutputMarker.NO_ROOT in script_result.lines:
         raise DirectoryNotOurs(
             f"Windows does not lie in C:\\Windows on this host: {BASE} may be anybody's, and nothing was done"
         )
-    if OutputMarker.NO_ACCESS in ended.lines and directory.base == "made":
+    if OutputMarker.NO_ACCESS in script_result.lines and directory.base == "made":
         raise NotAdministrator(
             f"the user is not an administrator of the host: it may not give {BASE} to Administrators; use an administrator"
         )
-    if OutputMarker.NO_ACCESS in ended.lines:
+    if OutputMarker.NO_ACCESS in script_result.lines:
         raise DirectoryNotOurs(
             f"{BASE} is not owned by SYSTEM or Administrators, or others have access to it;  "
             "find out who created it, and remove it"
         )
-    if OutputMarker.CLOSED not in ended.lines:
-        raise _build_unended_error(ended)
+    if OutputMarker.CLOSED not in script_result.lines:
+        raise _build_unended_error(script_result)
 
 
-async def _has_other(directory: Directory, questions: Queries) -> bool:
+async def _has_equivalent_script(directory: HostDirectory, questions: Queries) -> bool:
     """Return True if the host has the equivalent script of a pass that did, or did not, expect a change."""
     other = msgspec.structs.replace(questions, dependants=not questions.dependants)
     return not questions.walk and await directory.has(host_scripts.build_gather_script(other, directory.owner))
 
 
-def _build_unended_error(ended: Run) -> ScriptFailed:
+def _build_unended_error(ended: ScriptResult) -> ScriptFailed:
     return ScriptFailed(_UNENDED if ended.succeeded or OutputMarker.BEGUN in ended.lines else _SHELL)
 
 
-async def install_gather_script(directory: Directory, questions: Queries) -> Script:
+async def install_gather_script(directory: HostDirectory, questions: Queries) -> Script:
     """Install the script for `questions` on the host if it is missing, for another script to call. Raises HostError."""
     script = host_scripts.build_gather_script(questions, directory.owner)
     if not await directory.has(script):
@@ -123,22 +123,22 @@ async def install_gather_script(directory: Directory, questions: Queries) -> Scr
     return script
 
 
-async def collect(directory: Directory, ended: Run, *spent: str) -> CollectedAnswers:
+async def collect_answers(directory: HostDirectory, script_result: ScriptResult, *used_scripts: str) -> CollectedAnswers:
     """Collect a gather script's answers and remove them and the `spent` scripts from the host. Raises HostError."""
-    gathered = next((item for item in map(_GATHERED.fullmatch, ended.lines) if item), None)
+    gathered = next((item for item in map(_GATHERED.fullmatch, script_result.lines) if item), None)
     if gathered is None:
-        raise _build_unended_error(ended)
+        raise _build_unended_error(script_result)
     name, size = gathered[1], int(gathered[2])
     if size > LIMIT:
         raise Unreadable(f"the host's answers are larger than {LIMIT:,} bytes; there is something wrong with its registry")
     data = await directory.transport.read(format_sftp_path(name, "gathered"), size)
     if data is None:
         raise ScriptFailed("the host's answers are not where its script said")
-    left = [line.removeprefix(f"{OutputMarker.LEFT} ") for line in ended.lines if line.startswith(f"{OutputMarker.LEFT} ")]
+    left = [line.removeprefix(f"{OutputMarker.LEFT} ") for line in script_result.lines if line.startswith(f"{OutputMarker.LEFT} ")]
     others = [other for other in left if other != name]
     if others:
         await directory.remove_leftovers(others[:_TIDIED], name)
-    await directory.remove(name, ("gathered", *spent))
+    await directory.remove(name, ("gathered", *used_scripts))
     return CollectedAnswers(await parse_with_budget(lambda: GatheredFacts.from_bytes(data), len(data)), len(data))
 
 
@@ -188,14 +188,14 @@ async def hash_foreign_files(transport: Transport, state: ObservedState, known: 
     return hashes
 
 
-class Outputs(msgspec.Struct, frozen=True):
+class ScriptOutputs(msgspec.Struct, frozen=True):
     """By variable, what each script printed, and the words of those that failed or printed nothing."""
 
     texts: dict[str, str] = {}
     complaints: dict[str, str] = {}
 
 
-async def run_output_scripts(directory: Directory, scripts: Mapping[str, tuple[str, bytes]]) -> Outputs:
+async def run_output_scripts(directory: HostDirectory, scripts: Mapping[str, tuple[str, bytes]]) -> ScriptOutputs:
     """Run scripts one by one and return their outputs; `scripts` has file name and content by variable.
 
     Raises HostError.
@@ -204,7 +204,7 @@ async def run_output_scripts(directory: Directory, scripts: Mapping[str, tuple[s
     calls = [
         f"call :{'powershell' if file.endswith('.ps1') else 'batch'} {variable}" for variable, (file, _) in scripts.items()
     ]
-    frame = Script("outputs.cmd", render("outputs.cmd", {"DIRECTORY": format_windows_path(name), "CALLS": "\n".join(calls)}))
+    frame = Script("outputs.cmd", render_script("outputs.cmd", {"DIRECTORY": format_windows_path(name), "CALLS": "\n".join(calls)}))
     await directory.put(name, [frame, *(Script(f"{v}.{file.rpartition('.')[2]}", text) for v, (file, text) in scripts.items())])
     await transport.run(format_windows_path(name, "outputs.cmd"))
     texts, complaints = {}, {}
@@ -214,7 +214,7 @@ async def run_output_scripts(directory: Directory, scripts: Mapping[str, tuple[s
         elif complaint := _format_complaint(await transport.read(format_sftp_path(name, f"{variable}.err"), _LIMIT)):
             complaints[variable] = complaint
     await directory.remove(name)
-    return Outputs(texts, complaints)
+    return ScriptOutputs(texts, complaints)
 
 
 def _parse_first_word(data: bytes | None) -> str:

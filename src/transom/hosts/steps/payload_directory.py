@@ -9,7 +9,7 @@ from pathlib import Path
 from transom.common.regular_files import open_regular_file, read_regular_file
 from transom.proxy.finding import Finding, Place
 from transom.sources.payload import FILE, PayloadError, parse_payload
-from transom.windows.payload.lock import Lock, iter_unresolved, parse_lock, resolve
+from transom.windows.payload.lock import Lock, iter_unresolved, parse_lock, resolve_hashes
 from transom.windows.payload.payload import Payload
 from transom.windows.payload.worker import Artifact
 
@@ -103,7 +103,7 @@ def read_resolved_payload(path: Path) -> Payload:
     """Read a directory's `payload.yaml` with the hashes of its `payload.lock`. Raises PayloadError."""
     file = path / FILE
     try:
-        payload = resolve(parse_payload(read_regular_file(file), str(file)), read_lock_file(path))
+        payload = resolve_hashes(parse_payload(read_regular_file(file), str(file)), read_lock_file(path))
     except OSError as error:
         raise PayloadError((_build_missing_finding(file, error),)) from None
     if findings := tuple(iter_unresolved(payload, Place(str(file), "Payload"))):

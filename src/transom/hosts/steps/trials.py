@@ -27,7 +27,7 @@ _COMMAND = r'"C:\Windows\System32\cmd.exe" /d /c exit 100%d a^b&c'
 """A command line with what cmd reads itself: quotes, `%`, `^`, `&`."""
 
 
-def build_trials(name: str, authority: bytes) -> tuple[HostCheck, ...]:
+def build_change_checks(name: str, authority: bytes) -> tuple[HostCheck, ...]:
     """Build the checks, in order, for a directory of that name.
 
     `authority` is a certificate (DER) whose key is unknown.
@@ -42,7 +42,7 @@ def build_trials(name: str, authority: bytes) -> tuple[HostCheck, ...]:
             "ver >nul",
             _build_exact_judge(f"time-{_TIME}"),
             "with --change",
-            ask=_read_times,
+            ask=_measure_file_time,
         ),
         HostCheck(
             "held-file",
@@ -88,7 +88,7 @@ def build_trials(name: str, authority: bytes) -> tuple[HostCheck, ...]:
             _render_lines("import"),
             _build_exact_judge("no_proxy REG_SZ after", "Text REG_SZ hello", r"List REG_MULTI_SZ a\0b", "Cut REG_SZ there"),
             "with --change",
-            _import_files(),
+            _build_import_files(),
         ),
         HostCheck(
             "key-closed",
@@ -238,7 +238,7 @@ def _build_hash_judge(sha1: str) -> Judge:
     return judge
 
 
-def _import_files() -> tuple[tuple[str, bytes], ...]:
+def _build_import_files() -> tuple[tuple[str, bytes], ...]:
     key = rf"{KEY}\Import"
     text = ",".join(f"{byte:02x}" for byte in "hello\0".encode("utf-16-le"))
     whole = _render_appendable_reg(
@@ -262,7 +262,7 @@ def _render_certificate(sha1: str, authority: bytes) -> bytes:
     return reg.render([SetValue(KEY, "Certificate", build_sz(sha1)), SetValue(path, "Blob", build_blob(authority, sha1))])
 
 
-async def _read_times(transport: Transport, directory: str) -> Sequence[str]:
+async def _measure_file_time(transport: Transport, directory: str) -> Sequence[str]:
     async def iter_content() -> AsyncIterator[bytes]:
         yield b"timed"
 

@@ -88,7 +88,7 @@ def parse_address(text: str) -> Address | None:
     return parse_quad(text) or parse_ipv6(text)
 
 
-def without_mapping(address: Address) -> Address:
+def without_ipv4_mapping(address: Address) -> Address:
     """Turn an IPv4-mapped IPv6 address (`::ffff:10.1.2.3`) into the IPv4 address."""
     family, value = address
     if family == 6 and value & ~0xFFFFFFFF == _MAPPED:
@@ -110,7 +110,7 @@ def format_address(address: Address, *, dotted_mapping: bool = False) -> str:
     return IPv6Address(value).compressed
 
 
-def contains(network: Network, address: Address) -> bool:
+def contains_address(network: Network, address: Address) -> bool:
     """Tell whether the address lies in the network; families never mix."""
     family, value, bits = network
     if family != address[0]:
@@ -119,7 +119,7 @@ def contains(network: Network, address: Address) -> bool:
     return value >> shift == address[1] >> shift
 
 
-def mask_bits(mask: str) -> int | None:
+def count_mask_bits(mask: str) -> int | None:
     """Turn a netmask (`255.0.0.0`) or a host mask (`0.255.255.255`) into a number of bits, as Python's ipaddress does."""
     address = parse_quad(mask)
     if address is None:

@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from transom.proxy.clients.addresses import Address, Network, contains, format_address, parse_loose, parse_quad, without_mapping
+from transom.proxy.clients.addresses import Address, Network, contains_address, format_address, parse_loose, parse_quad, without_ipv4_mapping
 from transom.proxy.clients.environment import PROXY, ClientSettings, read_environment
-from transom.proxy.clients.items import ItemList, is_loopback, read_list
+from transom.proxy.clients.items import ItemList, is_loopback, parse_item_list
 from transom.proxy.clients.patterns import Item, parse_network
 from transom.proxy.clients.profile import Cidr, ClientProfile, Covers, Implicit, Items, Local, Ports, ProfilePass, Source
 from transom.proxy.clients.urls import DEFAULT_PORTS, UnreadableHostError, Url, UrlSubject, parse_url, read_host
@@ -47,7 +47,7 @@ def decide(
         return Decision(client.name, url, None, None, f"fails: {settings.fails}")
     if settings.proxy is None:
         return Decision(client.name, url, True, None, _explain_no_proxy(client, target.scheme))
-    bypass, item, reason = _evaluate(client, target, settings.no_proxy, resolves or {})
+    bypass, item, reason = _evaluate_list(client, target, settings.no_proxy, resolves or {})
     if bypass is False and settings.fails_when_used is not None:
         return Decision(client.name, url, None, None, f"fails: {settings.fails_when_used}")
     return Decision(client.name, url, bypass, item, reason)
@@ -61,7 +61,7 @@ def _read_settings(
     if environment is not None:
         return read_environment(client, environment, scheme)
     # whether there is a list, and one that is empty, is all that matters here
-    settings = _default_settings(client, scheme, no_proxy and _SOME)
+    settings = _build_default_settings(client, scheme, no_proxy and _SOME)
     return (
         ClientSettings(settings.proxy, no_proxy, settings.fails, settings.fails_when_used)
         if settings.no_proxy is _SOME
@@ -73,7 +73,7 @@ _SOME: Final = "a list"
 
 
 @lru_cache(maxsize=1024)
-def _default_settings(client: ClientProfile, scheme: str, no_proxy: str | None) -> ClientSettings:
+def _build_default_settings(client: ClientProfile, scheme: str, no_proxy: str | None) -> ClientSettings:
     environment = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), PROXY)
     if no_proxy is not None:
         environment |= {"no_proxy": no_proxy, "NO_PROXY": no_proxy}
@@ -89,7 +89,7 @@ def _explain_no_proxy(client: ClientProfile, scheme: str) -> str:
 _Result = tuple[bool | None, str | None, str]
 
 
-def _evaluate(client: ClientProfile, url: Url, value: str | None, resolves: Mapping[str, str]) -> _Result:
+def _evaluate_list(client: ClientProfile, url: Url, value: str | None, resolves: Mapping[str, str]) -> _Result:
     if client.slash_is_everything and value and "/" in value:
         slashed = next((text for text in value.replace(" ", ";").split(";") if "/" in text), value)
         return True, slashed, "a / anywhere in the list sends every request direct"
@@ -100,8 +100,8 @@ def _evaluate(client: ClientProfile, url: Url, value: str | None, resolves: Mapp
         for walk in client.passes:
             subject = read_host(url, walk.host)
             if client.resolves and subject.address is None:
-                subject = msgspec.structs.replace(subject, address=_resolve(subject.text, resolves))
-            subjects.append((walk, subject, read_list(walk, value or "")))
+                subject = msgspec.structs.replace(subject, address=_resolve_name(subject.text, resolves))
+            subjects.append((walk, subject, parse_item_list(walk, value or "")))
     except UnreadableHostError as error:
         return None, None, f"fails: {error}"
     for walk, _, items in subjects:
@@ -119,7 +119,7 @@ def _evaluate(client: ClientProfile, url: Url, value: str | None, resolves: Mapp
         for item in items.items:
             if item.fails is not None:
                 return None, item.text, f"fails: {item.fails}"
-            reason = match(item, walk, subject, url)
+            reason = match_item(item, walk, subject, url)
             if reason is not None:
                 return True, item.text, reason
     return False, None, "no item covers it" if value else "the list is empty" if value == "" else "no list is set"
@@ -136,7 +136,7 @@ def _evaluate_rules(client: ClientProfile, subject_and_items: tuple[ProfilePass,
             if last_wins and implicit:
                 return False, item.text, "<-loopback> takes the implicit bypass away"
             continue
-        reason = match(item, walk, subject, None)
+        reason = match_item(item, walk, subject, None)
         if reason is not None:
             return True, item.text, reason
     if implicit and removed is not None and any(item.removable and _is_implicit(item, subject) for item in client.implicit):
@@ -148,7 +148,7 @@ def _evaluate_rules(client: ClientProfile, subject_and_items: tuple[ProfilePass,
     return False, None, "no item covers it"
 
 
-def _resolve(name: str, resolves: Mapping[str, str]) -> Address | None:
+def _resolve_name(name: str, resolves: Mapping[str, str]) -> Address | None:
     text = resolves.get(name) or {"localhost": "127.0.0.1"}.get(name.lower())
     return (parse_quad(text) or parse_loose(text)) if text else None
 
@@ -174,7 +174,7 @@ def _is_implicit(implicit: Implicit, subject: UrlSubject) -> bool:
         return True
     if subject.address is not None:
         address = subject.address
-        return any(contains(_parse_network(text), address) for text in implicit.networks)
+        return any(contains_address(_parse_network(text), address) for text in implicit.networks)
     name = subject.text.lower() if implicit.lower else subject.written
     return name in implicit.names or any(name.endswith("." + parent) for parent in implicit.below)
 
@@ -182,50 +182,50 @@ def _is_implicit(implicit: Implicit, subject: UrlSubject) -> bool:
 _URLS: Final = (Items.HTTPX_URLS, Items.HTTPX2_URLS)
 
 
-def match(item: Item, walk: ProfilePass, subject: UrlSubject, url: Url | None) -> str | None:
+def match_item(item: Item, profile_pass: ProfilePass, subject: UrlSubject, url: Url | None) -> str | None:
     """Compare one item with a destination; the reason when the item covers it, else `None`."""
     if item.scheme is not None and item.scheme != subject.scheme:
         return None
-    if item.port is not None and item.port != _get_comparable_port(subject, walk):
+    if item.port is not None and item.port != _get_comparable_port(subject, profile_pass):
         return None
     if item.keyword is not None:
-        return _match_keyword(item.keyword, subject, walk)
+        return _match_keyword(item.keyword, subject, profile_pass)
     if item.everything:
         return None if item.names_only and subject.address is not None else f"{item.text or 'an empty item'} covers every host"
     address = subject.address
     if address is not None:
-        if walk.addresses.mapped:
-            address = without_mapping(address)
-        reason = _match_address(item, walk, address)
+        if profile_pass.addresses.mapped:
+            address = without_ipv4_mapping(address)
+        reason = _match_address(item, profile_pass, address)
         if reason is not None:
             return reason
-        if subject.address is not None and subject.address[0] not in walk.addresses.as_names:
+        if subject.address is not None and subject.address[0] not in profile_pass.addresses.as_names:
             return f"it is the item {item.text}" if item.whole and item.whole == subject.text else None
     elif item.loopback and is_loopback(subject.text, None):
         return f"{item.text} and {subject.text} are both this machine"
-    return _match_text(item, walk, subject, url)
+    return _match_text(item, profile_pass, subject, url)
 
 
-def _get_comparable_port(subject: UrlSubject, walk: ProfilePass) -> int | None:
-    if walk.items not in _URLS:
+def _get_comparable_port(subject: UrlSubject, profile_pass: ProfilePass) -> int | None:
+    if profile_pass.items not in _URLS:
         return subject.port
     return None if subject.written_port == DEFAULT_PORTS[subject.scheme] else subject.written_port
 
 
-def _match_keyword(keyword: str, subject: UrlSubject, walk: ProfilePass) -> str | None:
+def _match_keyword(keyword: str, subject: UrlSubject, profile_pass: ProfilePass) -> str | None:
     if keyword != "<local>":
         return None
     address = subject.address
-    if address is None or walk.local is Local.UNDOTTED:
-        return f"<local> covers {walk.local.value}" if "." not in subject.text else None
-    if walk.local is Local.NAMES_AND_LOOPBACK and is_loopback("", address) and address[1] not in (0, 1 << 128):
-        return f"<local> covers {walk.local.value}"
+    if address is None or profile_pass.local is Local.UNDOTTED:
+        return f"<local> covers {profile_pass.local.value}" if "." not in subject.text else None
+    if profile_pass.local is Local.NAMES_AND_LOOPBACK and is_loopback("", address) and address[1] not in (0, 1 << 128):
+        return f"<local> covers {profile_pass.local.value}"
     return None
 
 
-def _match_address(item: Item, walk: ProfilePass, address: Address) -> str | None:
+def _match_address(item: Item, profile_pass: ProfilePass, address: Address) -> str | None:
     if item.network is not None:
-        return f"{format_address(address)} is in {item.text}" if contains(item.network, address) else None
+        return f"{format_address(address)} is in {item.text}" if contains_address(item.network, address) else None
     if item.bounds is not None and address[0] == 4:
         first, last = item.bounds
         return f"{format_address(address)} is in {item.text}" if first <= address[1] <= last else None
@@ -236,13 +236,13 @@ def _match_address(item: Item, walk: ProfilePass, address: Address) -> str | Non
     return None
 
 
-def _match_text(item: Item, walk: ProfilePass, subject: UrlSubject, url: Url | None) -> str | None:
+def _match_text(item: Item, profile_pass: ProfilePass, subject: UrlSubject, url: Url | None) -> str | None:
     if item.network is not None or item.bounds is not None or not (item.covers is Covers.SUFFIX or item.whole):
         return None
     reason = _match_name(item, subject.text)
     if reason is not None:
         return reason
-    ports = walk.ports
+    ports = profile_pass.ports
     if ports is Ports.NOT_READ:
         return None
     if ports is Ports.TEXT and subject.written_port is not None:

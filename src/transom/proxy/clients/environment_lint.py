@@ -47,14 +47,14 @@ def lint_environment(
     """
     known = keep_proxy_variables(environment)
     rows = [CLIENTS[name] for name in readers if CLIENTS[name].source is Source.ENVIRONMENT]
-    findings = [*_find_unread(known, rows), *_find_case_differences(known, rows), *_find_without_scheme(known, rows)]
-    findings += [*_find_missing(known, rows), *_find_credentials(known, rows)]
+    findings = [*_find_unread_variables(known, rows), *_find_case_differences(known, rows), *_find_proxies_without_scheme(known, rows)]
+    findings += [*_find_missing_variables(known, rows), *_find_credentials(known, rows)]
     for value in dict.fromkeys(known[name] for name in _LIST if known.get(name)):
         findings += lint(value, clients)
     return findings
 
 
-def _read_settings(client: ClientProfile, environment: Mapping[str, str]) -> tuple[ClientSettings, ClientSettings]:
+def _read_both_schemes(client: ClientProfile, environment: Mapping[str, str]) -> tuple[ClientSettings, ClientSettings]:
     return read_environment(client, environment, "http"), read_environment(client, environment, "https")
 
 
@@ -62,22 +62,22 @@ def _build_finding(variable: str, clients: Sequence[ClientProfile], problem: str
     return LintFinding(variable, 0, tuple(client.name for client in clients), problem, None, level)
 
 
-def _find_unread(known: Mapping[str, str], rows: Sequence[ClientProfile]) -> Iterator[LintFinding]:
+def _find_unread_variables(variables: Mapping[str, str], rows: Sequence[ClientProfile]) -> Iterator[LintFinding]:
     """Variables that are set in one case alone, and who does not read them then."""
     for pair in _PAIRS:
-        filled = [name for name in pair if known.get(name)]
+        filled = [name for name in pair if variables.get(name)]
         if len(filled) != 1:
             continue
         name, other = filled[0], pair[1] if filled[0] == pair[0] else pair[0]
-        whole = {**known, **dict.fromkeys(pair, known[name])}
-        misses = [client for client in rows if _is_reading_less(client, known, whole, is_list=pair == _LIST)]
+        whole = {**variables, **dict.fromkeys(pair, variables[name])}
+        misses = [client for client in rows if _is_missing_values(client, variables, whole, is_list=pair == _LIST)]
         if misses:
-            why = "is empty, which counts for them" if other in known else "is not set, and they do not read the other case"
+            why = "is empty, which counts for them" if other in variables else "is not set, and they do not read the other case"
             yield _build_finding(name, misses, f"{other} {why}: set both to the same value")
 
 
-def _is_reading_less(client: ClientProfile, known: Mapping[str, str], whole: Mapping[str, str], *, is_list: bool) -> bool:
-    for item, full in zip(_read_settings(client, known), _read_settings(client, whole), strict=True):
+def _is_missing_values(client: ClientProfile, variables: Mapping[str, str], completed: Mapping[str, str], *, is_list: bool) -> bool:
+    for item, full in zip(_read_both_schemes(client, variables), _read_both_schemes(client, completed), strict=True):
         if is_list and full.proxy is not None and item.no_proxy != full.no_proxy:
             return True
         if not is_list and item.proxy is None and full.proxy is not None:
@@ -85,53 +85,53 @@ def _is_reading_less(client: ClientProfile, known: Mapping[str, str], whole: Map
     return False
 
 
-def _find_case_differences(known: Mapping[str, str], rows: Sequence[ClientProfile]) -> Iterator[LintFinding]:
+def _find_case_differences(variables: Mapping[str, str], rows: Sequence[ClientProfile]) -> Iterator[LintFinding]:
     """Variables whose two cases have different values: each client takes one of them."""
     for lower, upper in _PAIRS:
-        if not (known.get(lower) and known.get(upper)) or known[lower] == known[upper]:
+        if not (variables.get(lower) and variables.get(upper)) or variables[lower] == variables[upper]:
             continue
         if lower == "no_proxy":
-            takes = [client for client in rows if _read_settings(client, known)[0].no_proxy == known[upper]]
+            takes = [client for client in rows if _read_both_schemes(client, variables)[0].no_proxy == variables[upper]]
         else:
             scheme = lower == "https_proxy"
-            takes = [client for client in rows if _read_settings(client, known)[scheme].proxy == upper]
+            takes = [client for client in rows if _read_both_schemes(client, variables)[scheme].proxy == upper]
         yield _build_finding(
             upper, takes, f"differs from {lower}: these read {upper}, others {lower}; set both to the same value"
         )
 
 
-def _find_without_scheme(known: Mapping[str, str], rows: Sequence[ClientProfile]) -> Iterator[LintFinding]:
+def _find_proxies_without_scheme(variables: Mapping[str, str], rows: Sequence[ClientProfile]) -> Iterator[LintFinding]:
     for pair in _PAIRS[:2]:
         for name in pair:
-            value = known.get(name)
+            value = variables.get(name)
             if not value or "://" in value:
                 continue
             corrected = {
-                **known,
-                **{item: f"http://{known[item]}" for item in pair if known.get(item) and "://" not in known[item]},
+                **variables,
+                **{item: f"http://{variables[item]}" for item in pair if variables.get(item) and "://" not in variables[item]},
             }
-            fails = [client for client in rows if _is_worse(client, known, corrected)]
+            fails = [client for client in rows if _is_improved_by(client, variables, corrected)]
             yield _build_finding(name, fails, "has no http:// in front: these fail, or ask no proxy", "error")
 
 
-def _is_worse(client: ClientProfile, known: Mapping[str, str], corrected: Mapping[str, str]) -> bool:
-    for item, other in zip(_read_settings(client, known), _read_settings(client, corrected), strict=True):
+def _is_improved_by(client: ClientProfile, variables: Mapping[str, str], corrected: Mapping[str, str]) -> bool:
+    for item, other in zip(_read_both_schemes(client, variables), _read_both_schemes(client, corrected), strict=True):
         if other.proxy is not None and other.fails is None and (item.proxy is None or item.fails or item.fails_when_used):
             return True
     return False
 
 
-def _find_missing(known: Mapping[str, str], rows: Sequence[ClientProfile]) -> Iterator[LintFinding]:
+def _find_missing_variables(variables: Mapping[str, str], rows: Sequence[ClientProfile]) -> Iterator[LintFinding]:
     """One scheme without a proxy; proxies without a list; a list without proxies."""
-    proxies = [name for pair in _PAIRS[:2] for name in pair if known.get(name)]
-    has_list = any(known.get(name) for name in _LIST)
+    proxies = [name for pair in _PAIRS[:2] for name in pair if variables.get(name)]
+    has_list = any(variables.get(name) for name in _LIST)
     if not proxies:
-        if has_list and not (known.get("all_proxy") or known.get("ALL_PROXY")):
+        if has_list and not (variables.get("all_proxy") or variables.get("ALL_PROXY")):
             yield _build_finding("NO_PROXY", [], "no proxy is set: the list has no effect", "note")
         return
     for scheme, (lower, upper) in zip(("http", "https"), _PAIRS[:2], strict=True):
-        if not (known.get(lower) or known.get(upper)):
-            direct = [client for client in rows if read_environment(client, known, scheme).proxy is None]
+        if not (variables.get(lower) or variables.get(upper)):
+            direct = [client for client in rows if read_environment(client, variables, scheme).proxy is None]
             yield _build_finding(lower, direct, f"is not set in either case: {scheme} requests go direct")
     if not has_list:
         yield _build_finding("NO_PROXY", [], "is not set in either case: requests within the cluster go to the proxy")
@@ -143,9 +143,9 @@ _HANDLING: Final = (
 )
 
 
-def _find_credentials(known: Mapping[str, str], rows: Sequence[ClientProfile]) -> Iterator[LintFinding]:
-    for name in (name for pair in _PAIRS[:2] for name in pair if "@" in known.get(name, "")):
-        userinfo = known[name].rpartition("@")[0]
+def _find_credentials(variables: Mapping[str, str], rows: Sequence[ClientProfile]) -> Iterator[LintFinding]:
+    for name in (name for pair in _PAIRS[:2] for name in pair if "@" in variables.get(name, "")):
+        userinfo = variables[name].rpartition("@")[0]
         for handling, text in _HANDLING:
             clients = [client for client in rows if client.credentials is handling]
             if "%" in userinfo and clients:

@@ -12,7 +12,7 @@ from transom.proxy.clients.addresses import (
     parse_address,
     parse_loose,
     parse_quad,
-    without_mapping,
+    without_ipv4_mapping,
     without_zone,
 )
 from transom.proxy.clients.patterns import (
@@ -20,12 +20,12 @@ from transom.proxy.clients.patterns import (
     compile_glob,
     parse_network,
     parse_port,
-    read_aws,
-    read_azure,
-    read_chromium,
-    read_fabric8,
-    read_httpx,
-    read_httpx2,
+    parse_aws_item,
+    parse_azure_item,
+    parse_chromium_item,
+    parse_fabric8_item,
+    parse_httpx_item,
+    parse_httpx2_item,
 )
 from transom.proxy.clients.profile import Addresses, Covers, Items, Ports, ProfilePass, Splitting, Star
 from transom.proxy.clients.urls import TrailingDots, UnreadableHostError, drop_dots, to_idn
@@ -42,23 +42,23 @@ class ItemList(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=1024)
-def read_list(walk: ProfilePass, value: str) -> ItemList:
+def parse_item_list(profile_pass: ProfilePass, value: str) -> ItemList:
     """Read a list as the client does in this pass."""
-    if walk.star is Star.ALONE and value == "*":
+    if profile_pass.star is Star.ALONE and value == "*":
         return ItemList((), everything="*")
-    items = tuple(_read_cached(walk, text, port) for text, port in split(walk.splitting, value))
-    if walk.star in (Star.ITEM, Star.ITEM_OR_PORT):
+    items = tuple(_read_cached(profile_pass, text, port) for text, port in split_items(profile_pass.splitting, value))
+    if profile_pass.star in (Star.ITEM, Star.ITEM_OR_PORT):
         for item in items:
             if item.everything and item.port is None and not item.names_only:
                 return ItemList((), everything=item.text)
-    if not walk.fails_when_reached:
+    if not profile_pass.fails_when_reached:
         for item in items:
             if item.fails:
                 return ItemList(items, fails=(item.text, item.fails))
     return ItemList(items)
 
 
-def split(splitting: Splitting, value: str) -> list[tuple[str, str | None]]:
+def split_items(splitting: Splitting, value: str) -> list[tuple[str, str | None]]:
     """Split a value into the texts of its items, each with its port where the client's pattern finds one."""
     if not value:
         return []
@@ -84,25 +84,25 @@ def split(splitting: Splitting, value: str) -> list[tuple[str, str | None]]:
 
 
 @lru_cache(maxsize=65536)
-def _read_cached(walk: ProfilePass, text: str, port: str | None) -> Item:
-    return _read_item(walk, text, port)
+def _read_cached(profile_pass: ProfilePass, text: str, port: str | None) -> Item:
+    return _read_item(profile_pass, text, port)
 
 
-def _read_item(walk: ProfilePass, text: str, port_text: str | None) -> Item:
+def _read_item(profile_pass: ProfilePass, text: str, port_text: str | None) -> Item:
     if not text:
-        if walk.splitting.empty_covers_root:
+        if profile_pass.splitting.empty_covers_root:
             return Item(text, whole=".", covers=Covers.TREE)
-        return Item(text, everything=walk.splitting.empty_covers_all)
-    if text == "*" and walk.star in (Star.ITEM, Star.ITEM_OR_PORT, Star.ITEM_FOR_NAMES):
-        return Item(text, everything=True, names_only=walk.star is Star.ITEM_FOR_NAMES)
-    if walk.items is not Items.HOSTS:
-        if walk.items in _READERS:
-            return _READERS[walk.items](text)
-        if walk.items is Items.CHROMIUM:
-            return read_chromium(walk, text)
+        return Item(text, everything=profile_pass.splitting.empty_covers_all)
+    if text == "*" and profile_pass.star in (Star.ITEM, Star.ITEM_OR_PORT, Star.ITEM_FOR_NAMES):
+        return Item(text, everything=True, names_only=profile_pass.star is Star.ITEM_FOR_NAMES)
+    if profile_pass.items is not Items.HOSTS:
+        if profile_pass.items in _READERS:
+            return _READERS[profile_pass.items](text)
+        if profile_pass.items is Items.CHROMIUM:
+            return parse_chromium_item(profile_pass, text)
         if text.lower() in ("<local>", "<-loopback>"):
             return Item(text, keyword=text.lower())
-    addresses = walk.addresses
+    addresses = profile_pass.addresses
     if addresses.cidr is not None and "/" in text:
         network = parse_network(text, addresses.cidr)
         if network is not None:
@@ -113,28 +113,28 @@ def _read_item(walk: ProfilePass, text: str, port_text: str | None) -> Item:
         bounds = _parse_range(text)
         if bounds is not None:
             return Item(text, bounds=bounds)
-    host, port = split_port(text, walk.ports, port_text)
+    host, port = split_port(text, profile_pass.ports, port_text)
     if host is None:
         return Item(text)
-    if host == "*" and walk.star is Star.ITEM_OR_PORT:
+    if host == "*" and profile_pass.star is Star.ITEM_OR_PORT:
         return Item(text, everything=True, port=port)
-    value = _parse_value(host, addresses)
+    value = _parse_item_address(host, addresses)
     if addresses.brackets and host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    return _read_name(text, host, port, value, walk)
+    return _read_name(text, host, port, value, profile_pass)
 
 
 _READERS: Final = {
-    Items.HTTPX_URLS: read_httpx,
-    Items.HTTPX2_URLS: read_httpx2,
-    Items.FABRIC8: read_fabric8,
-    Items.AWS_PATTERNS: read_aws,
-    Items.AZURE_PATTERNS: read_azure,
+    Items.HTTPX_URLS: parse_httpx_item,
+    Items.HTTPX2_URLS: parse_httpx2_item,
+    Items.FABRIC8: parse_fabric8_item,
+    Items.AWS_PATTERNS: parse_aws_item,
+    Items.AZURE_PATTERNS: parse_azure_item,
 }
 
 
-def _read_name(text: str, host: str, port: int | None, value: Address | None, walk: ProfilePass) -> Item:
-    names = walk.names
+def _read_name(text: str, host: str, port: int | None, value: Address | None, profile_pass: ProfilePass) -> Item:
+    names = profile_pass.names
     core, covers = host, names.bare
     if names.lower:
         core = core.lower()
@@ -167,11 +167,11 @@ def _read_name(text: str, host: str, port: int | None, value: Address | None, wa
         port=port,
         value=value,
         glob=glob,
-        loopback=walk.addresses.one_loopback and covers is Covers.NAME and is_loopback(core, value),
+        loopback=profile_pass.addresses.one_loopback and covers is Covers.NAME and is_loopback(core, value),
     )
 
 
-def _parse_value(host: str, addresses: Addresses) -> Address | None:
+def _parse_item_address(host: str, addresses: Addresses) -> Address | None:
     if not addresses.values:
         return None
     text = host[1:-1] if addresses.brackets and host.startswith("[") and host.endswith("]") else host
@@ -180,14 +180,14 @@ def _parse_value(host: str, addresses: Addresses) -> Address | None:
         value = parse_loose(text.rstrip("."))
     if value is None or value[0] not in addresses.values:
         return None
-    return without_mapping(value) if addresses.mapped else value
+    return without_ipv4_mapping(value) if addresses.mapped else value
 
 
 def is_loopback(host: str, value: Address | None) -> bool:
     """Tell whether axios takes the host for this machine: localhost, 0.0.0.0, ::, ::1, 127.0.0.0/8 and their mapped forms."""
     if value is None:
         return host == "localhost"
-    family, number = without_mapping(value)
+    family, number = without_ipv4_mapping(value)
     return (number >> 24 == 127 or number == 0) if family == 4 else number in (0, 1)
 
 
@@ -227,7 +227,7 @@ def _split_host_port(text: str) -> tuple[str | None, int | None]:
 
 def _convert_mapped_network(network: Network) -> Network:
     family, value, bits = network
-    unmapped = without_mapping((family, value))
+    unmapped = without_ipv4_mapping((family, value))
     if family == 6 and unmapped[0] == 4 and bits >= 96:
         return (4, unmapped[1], bits - 96)
     return network

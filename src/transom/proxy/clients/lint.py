@@ -29,7 +29,7 @@ from transom.proxy import no_proxy
 from transom.proxy.clients.client_table import CLIENTS, NODE_CLIENTS
 from transom.proxy.clients.decision import decide
 from transom.proxy.clients.harms import FILLER, NO_PROXY_CLIENTS, find_item_harms, is_safe_for_all
-from transom.proxy.clients.meaning import Meaning, is_host_name, parse_no_proxy_item
+from transom.proxy.clients.meaning import ItemMeaning, is_host_name, parse_no_proxy_item
 from transom.proxy.clients.profile import Items
 
 Level = Literal["error", "warning", "note"]
@@ -89,7 +89,7 @@ def lint(items: Sequence[str] | str, clients: Sequence[str] = NODE_CLIENTS) -> l
     findings: list[LintFinding] = []
     for index, text in enumerate(texts):
         first, last = index == 0, index == len(texts) - 1
-        results = list(_find_results(text, present, judged, first=first, last=last))
+        results = list(_find_item_results(text, present, judged, first=first, last=last))
         if alone and text.strip() == no_proxy.ALL:
             # a list that is `*` is meant so
             results = [msgspec.structs.replace(result, level="note") for result in results]
@@ -100,25 +100,25 @@ def lint(items: Sequence[str] | str, clients: Sequence[str] = NODE_CLIENTS) -> l
     return findings
 
 
-def _find_results(text: str, present: set[str], judged: tuple[str, ...], *, first: bool, last: bool) -> Iterator[LintResult]:
+def _find_item_results(text: str, present: set[str], client_names: tuple[str, ...], *, first: bool, last: bool) -> Iterator[LintResult]:
     plain = _PLAIN.fullmatch(text)
     if plain is not None and plain[1] != "*." and len(text) < _LONG_NAME:
         # neither the rules nor a client that fails have anything to say of it
-        yield from judge_item(text, present, judged, first=first, last=last)
+        yield from judge_item(text, present, client_names, first=first, last=last)
         if plain[1] == "." and plain[2] not in present and plain[2].rpartition(".")[2] not in _INTERNAL:
-            yield from _iter_apex_notes(judged, plain[2])
+            yield from _iter_apex_notes(client_names, plain[2])
         return
     fault = _find_rule_fault(text, present, alone=first and last)
-    verdicts = list(judge_item(text, present, judged, first=first, last=last))
+    verdicts = list(judge_item(text, present, client_names, first=first, last=last))
     harmed: set[str] = set()
     instead = next((verdict.instead for verdict in verdicts if verdict.instead is not None), None)
-    for effect, names, reason in find_item_harms(text, NO_PROXY_CLIENTS, first=first, last=last) if _can_harm(text) else ():
+    for effect, names, reason in find_item_harms(text, NO_PROXY_CLIENTS, first=first, last=last) if _can_harm_clients(text) else ():
         if first and last and text.strip() == no_proxy.ALL:
             continue
         harmed.update(names)
         instead = _find_fix(text) if instead is None else instead
         # nodes need networks, and no other form says them: who fails there is an error where it is judged
-        needed = no_proxy.is_ipv6_network(text) and instead is None and fault is None and set(judged).isdisjoint(names)
+        needed = no_proxy.is_ipv6_network(text) and instead is None and fault is None and set(client_names).isdisjoint(names)
         problem = "every request bypasses the proxy" if effect == "everything" else f"every request fails: {reason}"
         yield LintResult(names, problem + _describe_separators(text), instead, "note" if needed else "error")
     for item in verdicts:
@@ -132,10 +132,10 @@ def _find_results(text: str, present: set[str], judged: tuple[str, ...], *, firs
         )
     if fault is not None and not harmed and not verdicts:
         severity, problem = fault
-        yield LintResult(_find_losers(text), problem, _find_fix(text) if instead is None else instead, severity)
+        yield LintResult(_find_space_sensitive_clients(text), problem, _find_fix(text) if instead is None else instead, severity)
 
 
-def _can_harm(text: str) -> bool:
+def _can_harm_clients(text: str) -> bool:
     return not is_safe_for_all((text,))
 
 
@@ -144,7 +144,7 @@ def _find_rule_fault(text: str, present: set[str], *, alone: bool) -> tuple[Leve
     item = text.strip()
     if item == no_proxy.ALL and alone:
         return None
-    fault = no_proxy.find_fault(item)
+    fault = no_proxy.find_item_fault(item)
     if fault is None and item.endswith(".") and item.rstrip(".") not in present:
         fault = ("warning", "the dot at the end is read by few")
     if fault is not None:
@@ -154,7 +154,7 @@ def _find_rule_fault(text: str, present: set[str], *, alone: bool) -> tuple[Leve
     return None
 
 
-def _find_losers(text: str) -> tuple[str, ...]:
+def _find_space_sensitive_clients(text: str) -> tuple[str, ...]:
     """Return the clients that cover less, or fail, because of what stands about the item."""
     meaning = parse_no_proxy_item(text)
     value, plain = f"{FILLER},{text}", f"{FILLER},{text.strip()}"
@@ -172,8 +172,8 @@ def _find_fix(text: str) -> str | None:
     than none (`::1` for `[::1]`).
     """
     meaning = parse_no_proxy_item(text)
-    forms = [form for form in ((text.strip(),), *meaning.forms) if form and form != (text,) and _is_valid(form)]
-    for may_lose in (False, True) if _can_harm(text) else (False,):
+    forms = [form for form in ((text.strip(),), *meaning.forms) if form and form != (text,) and _is_valid_form(form)]
+    for may_lose in (False, True) if _can_harm_clients(text) else (False,):
         for form in forms:
             value, whole = f"{FILLER},{text},{FILLER}", f"{FILLER},{','.join(form)},{FILLER}"
             if _is_safe(meaning, value, whole, may_lose=may_lose):
@@ -181,12 +181,12 @@ def _find_fix(text: str) -> str | None:
     return "" if not meaning.wanted and () in meaning.forms else None
 
 
-def _is_valid(form: tuple[str, ...]) -> bool:
-    return all(no_proxy.find_fault(piece) is None for piece in form) and is_safe_for_all(form)
+def _is_valid_form(form: tuple[str, ...]) -> bool:
+    return all(no_proxy.find_item_fault(piece) is None for piece in form) and is_safe_for_all(form)
 
 
 def judge_item(
-    text: str, present: set[str], judged: tuple[str, ...], *, first: bool = True, last: bool = True
+    text: str, present: set[str], client_names: tuple[str, ...], *, first: bool = True, last: bool = True
 ) -> Iterator[LintResult]:
     """Yield how the judged clients read the text between two commas otherwise than meant; `present`: all items of the list."""
     meaning = parse_no_proxy_item(text)
@@ -197,35 +197,35 @@ def judge_item(
         # All plain names are read alike, so one of them stands for all: 10,000 items take as long as a few.
         name, stand_in = plain[2], _STANDS_FOR
         swapped = tuple(piece.replace(name, stand_in) for piece in companions)
-        for verdict in _judge_text(text.replace(name, stand_in), swapped, judged, first=first, last=last):
+        for verdict in _compute_item_results(text.replace(name, stand_in), swapped, client_names, first=first, last=last):
             instead = verdict.instead.replace(stand_in, name) if verdict.instead is not None else None
             yield LintResult(verdict.clients, verdict.problem.replace(stand_in, name), instead, verdict.level)
         return
     if network is not None and network[1] not in _OWN_NETWORKS and meaning.wanted[0] == f"http://{text.partition('/')[0]}/":
         # So are networks of one size whose base has no bit beyond it; 10.0.0.0 is the base of all sizes.
-        results = _judge_text(f"10.0.0.0/{network[3]}", (), judged, first=first, last=last)
+        results = _compute_item_results(f"10.0.0.0/{network[3]}", (), client_names, first=first, last=last)
         if not any("://" in result.problem for result in results):
             yield from results
             return
-    yield from _judge_text(text, companions, judged, first=first, last=last)
+    yield from _compute_item_results(text, companions, client_names, first=first, last=last)
 
 
 @lru_cache(maxsize=64)
-def _find_apex_misses(judged: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(item for item in judged if not _is_bypassing(item, f"http://{_STANDS_FOR}/", f"{FILLER},.{_STANDS_FOR}"))
+def _find_apex_misses(client_names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(item for item in client_names if not _is_bypassing(item, f"http://{_STANDS_FOR}/", f"{FILLER},.{_STANDS_FOR}"))
 
 
-def _iter_apex_notes(judged: tuple[str, ...], name: str) -> Iterator[LintResult]:
+def _iter_apex_notes(client_names: tuple[str, ...], name: str) -> Iterator[LintResult]:
     """Yield a note that the name itself is not covered, which many mean."""
-    misses = _find_apex_misses(judged)
+    misses = _find_apex_misses(client_names)
     if misses:
         problem = f"it does not cover {name} itself: where that is meant too, write `{name},.{name}`"
         yield LintResult(misses, problem, None, "note")
 
 
 @lru_cache(maxsize=4096)
-def _judge_text(
-    text: str, companions: tuple[str, ...], judged: tuple[str, ...], *, first: bool, last: bool
+def _compute_item_results(
+    text: str, companions: tuple[str, ...], client_names: tuple[str, ...], *, first: bool, last: bool
 ) -> tuple[LintResult, ...]:
     meaning = parse_no_proxy_item(text)
     before = "" if first else f"{FILLER},"
@@ -233,9 +233,9 @@ def _judge_text(
     value = ",".join((f"{before}{text}{after}", *companions))
     item = text.strip()
     urls = (*meaning.wanted, *meaning.outside)
-    seen = {name: {url: _is_bypassing(name, url, value) for url in urls} for name in judged}
-    fails = tuple(name for name in judged if any(result is None for result in seen[name].values()))
-    working = [name for name in judged if name not in fails]
+    seen = {name: {url: _is_bypassing(name, url, value) for url in urls} for name in client_names}
+    fails = tuple(name for name in client_names if any(result is None for result in seen[name].values()))
+    working = [name for name in client_names if name not in fails]
     ignores = tuple(name for name in working if meaning.wanted and not any(seen[name][url] for url in meaning.wanted))
     partial = tuple(name for name in working if name not in ignores and not all(seen[name][url] for url in meaning.wanted))
     over = tuple(
@@ -247,8 +247,8 @@ def _judge_text(
         useless = True
     if not (fails or ignores or partial or over):
         return ()
-    misses = sum(not seen[name][url] for name in judged for url in meaning.wanted) + len(over) + len(fails) + useless
-    instead = _choose_safer_form(value, meaning, companions, judged, misses, before, after)
+    misses = sum(not seen[name][url] for name in client_names for url in meaning.wanted) + len(over) + len(fails) + useless
+    instead = _choose_safer_form(value, meaning, companions, client_names, misses, before, after)
     better: Level = "note" if instead is None else "warning"
     verdicts: list[LintResult] = []
     if fails:
@@ -256,7 +256,7 @@ def _judge_text(
         verdicts.append(LintResult(fails, f"every request fails: {reason}", instead, "error"))
     if ignores:
         what = "it is ignored" if meaning.wanted else f"it means {meaning.says}"
-        level = "error" if useless or _is_read_by_nobody(meaning, value) else better
+        level = "error" if useless or _is_ignored_by_all(meaning, value) else better
         verdicts.append(LintResult(ignores, what + _format_hint(item, meaning), instead, level))
     if partial:
         missing = next(url for url in meaning.wanted if not seen[partial[0]][url])
@@ -270,7 +270,7 @@ def _judge_text(
     return tuple(verdicts)
 
 
-def _is_read_by_nobody(meaning: Meaning, value: str) -> bool:
+def _is_ignored_by_all(meaning: ItemMeaning, value: str) -> bool:
     return not any(_is_bypassing(name, url, value) for name in NO_PROXY_CLIENTS for url in meaning.wanted)
 
 
@@ -281,7 +281,7 @@ def _describe_separators(text: str) -> str:
     return blank + (" (; separates nothing here: write a comma)" if ";" in text else "")
 
 
-def _format_hint(item: str, meaning: Meaning) -> str:
+def _format_hint(item: str, meaning: ItemMeaning) -> str:
     if item == "*":
         return "; * counts, at most, as the whole value: to bypass every host, set no proxy"
     if not meaning.wanted:
@@ -295,7 +295,7 @@ def _is_bypassing(name: str, url: str, value: str) -> bool | None:
     return decide(CLIENTS[name], url, value).bypass
 
 
-def _find_extra_url(name: str, meaning: Meaning, value: str) -> str | None:
+def _find_extra_url(name: str, meaning: ItemMeaning, value: str) -> str | None:
     """Return the first unintended URL that bypasses the proxy because of the list, or None."""
     return next(
         (url for url in meaning.outside if _is_bypassing(name, url, value) and not _is_bypassing(name, url, FILLER)), None
@@ -312,9 +312,9 @@ def _find_failure(name: str, urls: tuple[str, ...], value: str) -> str:
 
 def _choose_safer_form(
     value: str,
-    meaning: Meaning,
+    meaning: ItemMeaning,
     companions: tuple[str, ...],
-    judged: tuple[str, ...],
+    client_names: tuple[str, ...],
     misses: int,
     before: str,
     after: str,
@@ -322,14 +322,14 @@ def _choose_safer_form(
     """Choose the form with the fewest misses that is safe in all profiles; `None` if the item is as good."""
     best: str | None = None
     for form in meaning.forms:
-        if not _is_valid(form):
+        if not _is_valid_form(form):
             continue
         text = ",".join(form)
         whole = ",".join(filter(None, (before.rstrip(","), text, after.lstrip(","), *companions)))
         if whole == value:
             continue
         left = 0
-        for name in judged:
+        for name in client_names:
             left += sum(not _is_bypassing(name, url, whole) for url in meaning.wanted)
             left += _find_extra_url(name, meaning, whole) is not None
         if left < misses and _is_safe(meaning, value, whole):
@@ -337,7 +337,7 @@ def _choose_safer_form(
     return best
 
 
-def _is_safe(meaning: Meaning, value: str, form: str, *, may_lose: bool = False) -> bool:
+def _is_safe(meaning: ItemMeaning, value: str, form: str, *, may_lose: bool = False) -> bool:
     inside = (*meaning.wanted, *meaning.allowed)
     for name in SAFE_CLIENTS:
         for url in inside:

@@ -28,7 +28,7 @@ _HOST_NAME = re.compile(r"api(?:-int)?\..+|kubernetes\.default(?:\..+)?|metadata
 _MAX_LISTED = 8
 
 
-class Meaning(msgspec.Struct, frozen=True):
+class ItemMeaning(msgspec.Struct, frozen=True):
     """`wanted`: URLs to cover; `allowed`: URLs that may be covered; `outside`: URLs that must not be.
 
     `forms`: other ways to write it, the first being the best known; each is a list of items. `plain` are the plain spellings
@@ -50,14 +50,14 @@ class Meaning(msgspec.Struct, frozen=True):
         return frozenset(piece for form in self.forms for piece in form)
 
 
-def parse_no_proxy_item(text: str) -> Meaning:
+def parse_no_proxy_item(text: str) -> ItemMeaning:
     """Read the meaning of the string between two commas. Never fails: nonsense has nothing wanted."""
     bare = text.strip().strip("\"'").strip()
     joined = re.sub(r"\s+", "", bare)
-    if ("/" in joined and parse_network(joined, Cidr(masks=True)) is not None) or _parse_bounds(joined) is not None:
+    if ("/" in joined and parse_network(joined, Cidr(masks=True)) is not None) or _parse_address_range(joined) is not None:
         bare = joined
     parts = [part for part in _SEPARATORS.split(bare) if part]
-    meaning = _read_parts(parts) if len(parts) > 1 else _read_single(bare)
+    meaning = _merge_part_meanings(parts) if len(parts) > 1 else _parse_single_item(bare)
     urls = (_filter_readable(urls) for urls in (meaning.wanted, meaning.allowed, meaning.outside))
     return msgspec.structs.replace(meaning, **dict(zip(("wanted", "allowed", "outside"), urls, strict=True)))
 
@@ -74,15 +74,15 @@ def _is_url(url: str) -> bool:
     return True
 
 
-def _read_parts(parts: list[str]) -> Meaning:
-    meanings = [_read_single(part) for part in parts[:64]]
+def _merge_part_meanings(parts: list[str]) -> ItemMeaning:
+    meanings = [_parse_single_item(part) for part in parts[:64]]
     best: list[str] = []
     for part, meaning in zip(parts, meanings, strict=False):
         if meaning.wanted:
             best.extend(meaning.forms[0] if meaning.forms else (part,))
     kept = tuple(dict.fromkeys(best))
     forms = ((tuple(parts), kept) if kept != tuple(parts) else (kept,)) if len(parts) <= 64 and kept else ()
-    return Meaning(
+    return ItemMeaning(
         f"{len(parts)} items",
         wanted=tuple(url for meaning in meanings for url in meaning.wanted),
         allowed=tuple(url for meaning in meanings for url in meaning.allowed),
@@ -91,12 +91,12 @@ def _read_parts(parts: list[str]) -> Meaning:
     )
 
 
-def _read_single(text: str) -> Meaning:
+def _parse_single_item(text: str) -> ItemMeaning:
     text = text.strip("\"'")
     if text == "*":
-        return Meaning("every host", wanted=("http://host.corp.example/", "http://10.1.2.3/"))
+        return ItemMeaning("every host", wanted=("http://host.corp.example/", "http://10.1.2.3/"))
     if not text or text.lower() in ("<local>", "<-loopback>"):
-        return Meaning("nothing in NO_PROXY", outside=("http://unrelated.invalid/", "http://10.1.2.3/"), forms=((),))
+        return ItemMeaning("nothing in NO_PROXY", outside=("http://unrelated.invalid/", "http://10.1.2.3/"), forms=((),))
     text = re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*://", "", text)
     network = _read_network(text)
     if network is not None:
@@ -118,27 +118,27 @@ def _format_host(address: Address) -> str:
     return format_address(address) if address[0] == 4 else f"[{format_address(address)}]"
 
 
-def _build_address_meaning(address: Address, port: str) -> Meaning:
+def _build_address_meaning(address: Address, port: str) -> ItemMeaning:
     family, value = address
     text, host = format_address(address), _format_host(address)
     other = _format_host((family, value ^ 1))
     plain = ((text,), (text, host)) if family == 6 else ((text,),)
-    return Meaning(
+    return ItemMeaning(
         f"{text}{port and ' at port ' + port[1:]}",
         wanted=tuple(f"http://{host}{port or suffix}/" for suffix in (("",) if port else ("", ":8080"))),
-        outside=(f"http://{other}{port}/", *_build_other_ports(host, port)),
+        outside=(f"http://{other}{port}/", *_build_other_port_urls(host, port)),
         forms=((f"{host}{port}",),) if port else plain,
     )
 
 
-def _build_other_ports(host: str, port: str) -> tuple[str, ...]:
+def _build_other_port_urls(host: str, port: str) -> tuple[str, ...]:
     if not port:
         return ()
     return (f"http://{host}:{8081 if port != ':8081' else 8082}/",)
 
 
-def _read_network(text: str) -> Meaning | None:
-    bounds = _parse_bounds(text)
+def _read_network(text: str) -> ItemMeaning | None:
+    bounds = _parse_address_range(text)
     if bounds is not None:
         networks = list_networks(*bounds)
         if len(networks) <= _MAX_LISTED:
@@ -166,7 +166,7 @@ def _read_network(text: str) -> Meaning | None:
     return msgspec.structs.replace(meaning, outside=outside)
 
 
-def _parse_bounds(text: str) -> tuple[int, int] | None:
+def _parse_address_range(text: str) -> tuple[int, int] | None:
     first, dash, last = text.partition("-")
     low, high = parse_quad(first), parse_quad(last)
     return (low[1], high[1]) if dash and low is not None and high is not None and low[1] <= high[1] else None
@@ -187,7 +187,7 @@ def format_network(network: Network) -> str:
     return f"{format_address((network[0], network[1]))}/{network[2]}"
 
 
-def _build_networks_meaning(text: str, networks: list[Network]) -> Meaning:
+def _build_networks_meaning(text: str, networks: list[Network]) -> ItemMeaning:
     wanted: list[str] = []
     outside: list[str] = []
     forms: list[tuple[str, ...]] = []
@@ -211,7 +211,7 @@ def _build_networks_meaning(text: str, networks: list[Network]) -> Meaning:
     if total == len(addresses) <= _MAX_LISTED:
         forms += [tuple(addresses), (*proper, *addresses), (text, *addresses)]
     forms += [proper, (*proper, text)]
-    return Meaning(
+    return ItemMeaning(
         f"the addresses in {', '.join(proper)}",
         wanted=tuple(wanted),
         outside=(*outside, "http://unrelated.invalid/"),
@@ -219,7 +219,7 @@ def _build_networks_meaning(text: str, networks: list[Network]) -> Meaning:
     )
 
 
-def _build_name_meaning(host: str, port: str) -> Meaning:
+def _build_name_meaning(host: str, port: str) -> ItemMeaning:
     dotted = host.startswith((".", "*."))
     name = re.sub(r"^\*?\.+", "", host).rstrip(".").lower()
     globbed = "*" in name or "?" in name
@@ -228,12 +228,12 @@ def _build_name_meaning(host: str, port: str) -> Meaning:
         parse_url(f"http://{sample}/")
         ascii_name = to_idn(name, Idn.ASCII)
     except (ValueError, UnreadableHostError):
-        return Meaning("no host", forms=((),) if not name else ())
-    outside = [f"http://not{sample}{port}/", f"http://{sample}.other.invalid{port}/", *_build_other_ports(sample, port)]
+        return ItemMeaning("no host", forms=((),) if not name else ())
+    outside = [f"http://not{sample}{port}/", f"http://{sample}.other.invalid{port}/", *_build_other_port_urls(sample, port)]
     if globbed:
         if name.startswith("*") and _is_url(f"http://{name[1:]}/") and "*" not in name[1:] and "?" not in name:
-            return _build_ending_meaning(name[1:], port)
-        return Meaning(f"hosts like {name}", wanted=(f"http://{sample}{port}/",), outside=tuple(outside[1:]))
+            return _build_suffix_meaning(name[1:], port)
+        return ItemMeaning(f"hosts like {name}", wanted=(f"http://{sample}{port}/",), outside=tuple(outside[1:]))
     names = tuple(dict.fromkeys((ascii_name, name)))
     below = tuple(f"http://{label}.{name}{port}/" for name in names for label in ("a", "a.b"))
     itself = tuple(f"http://{name}{port}/" for name in names)
@@ -241,7 +241,7 @@ def _build_name_meaning(host: str, port: str) -> Meaning:
     bare = tuple(f"{name}{port}" for name in names)
     at_port = port and f" at port {port[1:]}"
     if dotted:
-        return Meaning(
+        return ItemMeaning(
             f"the names below {name}{at_port}",
             wanted=below,
             allowed=itself,
@@ -251,8 +251,8 @@ def _build_name_meaning(host: str, port: str) -> Meaning:
         )
     if "." not in name or is_host_name(name):
         forms = tuple(dict.fromkeys(((bare[0],), bare)))
-        return Meaning(f"{name}{at_port}", itself, below, tuple(outside), forms, plain=(bare[0],))
-    return Meaning(
+        return ItemMeaning(f"{name}{at_port}", itself, below, tuple(outside), forms, plain=(bare[0],))
+    return ItemMeaning(
         f"{name} and the names below it{at_port}",
         wanted=itself + below,
         outside=tuple(outside),
@@ -266,13 +266,13 @@ def is_host_name(name: str) -> bool:
     return _HOST_NAME.fullmatch(name) is not None
 
 
-def _build_ending_meaning(name: str, port: str) -> Meaning:
+def _build_suffix_meaning(name: str, port: str) -> ItemMeaning:
     """Build the meaning of `*corp.example`; hosts like notcorp.example may be covered, since the intent is unknown."""
-    return Meaning(
+    return ItemMeaning(
         f"{name} and the names below it",
         wanted=(f"http://{name}{port}/", f"http://a.{name}{port}/"),
         allowed=(f"http://not{name}{port}/",),
-        outside=(f"http://{name}.other.invalid{port}/", *_build_other_ports(name, port)),
+        outside=(f"http://{name}.other.invalid{port}/", *_build_other_port_urls(name, port)),
         forms=((f"{name}{port}", f".{name}{port}"),),
         plain=(f"{name}{port}", f".{name}{port}"),
     )

@@ -7,18 +7,18 @@ import msgspec
 from transom.proxy.clients.addresses import (
     Address,
     Network,
-    mask_bits,
+    count_mask_bits,
     parse_decimal,
     parse_ipv6,
     parse_loose,
     parse_quad,
-    without_mapping,
+    without_ipv4_mapping,
     without_zone,
 )
 from transom.proxy.clients.profile import Bits, Cidr, Covers, Glob, ProfilePass
 
 
-class WithAnyDots(msgspec.Struct, frozen=True):
+class AnyDotPattern(msgspec.Struct, frozen=True):
     """The regular expression of a plain name: a dot matches any character. Compiling thousands of them takes seconds."""
 
     text: str
@@ -46,7 +46,7 @@ class Item(msgspec.Struct, frozen=True):
     value: Address | None = None
     bounds: tuple[int, int] | None = None
     """The first and the last address of an IPv4 range."""
-    glob: re.Pattern[str] | WithAnyDots | None = None
+    glob: re.Pattern[str] | AnyDotPattern | None = None
     keyword: str | None = None
     """`<local>` or `<-loopback>`."""
     loopback: bool = False
@@ -78,7 +78,7 @@ def compile_glob(text: str, glob: Glob) -> re.Pattern[str] | None:
     return re.compile("".join(pieces.get(sign) or re.escape(sign) for sign in re.sub(r"\*+", "*", text)) + r"\Z", re.DOTALL)
 
 
-def read_httpx(text: str) -> Item:
+def parse_httpx_item(text: str) -> Item:
     """Read an item as httpx does: it becomes the pattern `all://*ITEM` (httpx/_utils.py, get_environment_proxies)."""
     scheme, rest, bare = None, text, True
     base = text.split("/", maxsplit=1)[0]
@@ -122,7 +122,7 @@ def read_httpx(text: str) -> Item:
 _PLAIN_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*", re.IGNORECASE)
 
 
-def read_httpx2(text: str) -> Item:
+def parse_httpx2_item(text: str) -> Item:
     """Read an item as httpx2 does (httpx2/_utils.py, get_environment_proxies): what httpx fails on is ignored."""
     base, slash, length = text.partition("/")
     bracketed = base.startswith("[") and base.endswith("]")
@@ -133,8 +133,8 @@ def read_httpx2(text: str) -> Item:
     if bracketed:
         return Item(text, whole=address, core=address, covers=Covers.NAME) if parse_ipv6(address) is not None else Item(text)
     if text.startswith("["):
-        return _without_failure(read_httpx(f"all://{text}"), text)
-    item = _without_failure(read_httpx(f".{text[2:]}" if text.startswith("*.") else text), text)
+        return _without_failure(parse_httpx_item(f"all://{text}"), text)
+    item = _without_failure(parse_httpx_item(f".{text[2:]}" if text.startswith("*.") else text), text)
     starred = item.covers in (Covers.TREE, Covers.BELOW)
     if "xn--" in item.core and (starred or _PLAIN_HOST.fullmatch(item.core) is None):
         return Item(text, fails="httpx2 cannot decode xn-- behind the * that it sets in front")
@@ -151,7 +151,7 @@ _FABRIC8_ADDRESS = re.compile(
 )
 
 
-def read_fabric8(text: str) -> Item:
+def parse_fabric8_item(text: str) -> Item:
     """Read an item as fabric8 does (HttpClientUtils.isHostMatchedByNoProxy, IpAddressMatcher)."""
     if _FABRIC8_REFUSES.search(text):
         return Item(text, fails="it takes letters, digits and .-/: alone in an item")
@@ -161,7 +161,7 @@ def read_fabric8(text: str) -> Item:
     address = parse_decimal(match[1]) or parse_ipv6(match[1])
     if address is None:
         return Item(text)
-    family, value = without_mapping(address)
+    family, value = without_ipv4_mapping(address)
     if match[2] is None:
         return Item(text, value=(family, value))
     if len(match[2]) > 9:
@@ -169,12 +169,12 @@ def read_fabric8(text: str) -> Item:
     return Item(text, network=(family, value, int(match[2]))) if int(match[2]) <= (32 if family == 4 else 128) else Item(text)
 
 
-def read_aws(text: str) -> Item:
+def parse_aws_item(text: str) -> Item:
     """Read an item as the AWS SDK for Java does (SdkHttpUtils.extractNonProxyHosts, SdkProxyRoutePlanner)."""
     lowered = text.strip().lower()
     if _PLAIN_HOST.fullmatch(lowered):
-        return Item(text, core=lowered, covers=Covers.SUFFIX, glob=WithAnyDots(lowered))
-    pattern = _compile_java(lowered.replace("*", ".*?"))
+        return Item(text, core=lowered, covers=Covers.SUFFIX, glob=AnyDotPattern(lowered))
+    pattern = _compile_java_pattern(lowered.replace("*", ".*?"))
     if pattern is None:
         return Item(text, fails="not a valid regular expression")
     return Item(text, core=lowered, covers=Covers.SUFFIX, glob=pattern)
@@ -184,7 +184,7 @@ _AZURE_ENDS = ((".", 2), (".?", 3), ("*?", 3), ("*", 2))
 """What an item may end with for more to follow, and how many characters are cut off: one too many, as azure-core does."""
 
 
-def read_azure(text: str) -> Item:
+def parse_azure_item(text: str) -> Item:
     """Read an item as azure-core does (ProxyOptions.sanitizeNonProxyHosts); the whole list is one regular expression."""
     before = after = ""
     body = text
@@ -201,15 +201,15 @@ def read_azure(text: str) -> Item:
     if not after and _PLAIN_HOST.fullmatch(body):
         return Item(text, whole=body.lower(), core=body.lower(), covers=Covers.SUFFIX if before else Covers.NAME)
     sanitized = re.sub(r"(?<!\\)\.", r"\.", body).replace("*", ".*?")
-    if _compile_java(sanitized) is None:
+    if _compile_java_pattern(sanitized) is None:
         sanitized = re.escape(body)
-    pattern = _compile_java(f"{before}{sanitized}{after}")
+    pattern = _compile_java_pattern(f"{before}{sanitized}{after}")
     if pattern is None:
         return Item(text, fails="not a valid regular expression")
     return Item(text, core=body, covers=Covers.SUFFIX, glob=pattern)
 
 
-def _compile_java(text: str) -> re.Pattern[str] | None:
+def _compile_java_pattern(text: str) -> re.Pattern[str] | None:
     """Compile what a whole host, in any case, has to match; None if it is not a valid regular expression."""
     try:
         return re.compile(f"(?:{text})\\Z", re.DOTALL | re.IGNORECASE)
@@ -217,7 +217,7 @@ def _compile_java(text: str) -> re.Pattern[str] | None:
         return None
 
 
-def read_chromium(walk: ProfilePass, text: str) -> Item:
+def parse_chromium_item(profile_pass: ProfilePass, text: str) -> Item:
     """Read a rule as Chromium does (net/base/scheme_host_port_matcher_rule.cc)."""
     lowered = text.lower()
     if lowered in ("<local>", "<-loopback>"):
@@ -248,7 +248,7 @@ def read_chromium(walk: ProfilePass, text: str) -> Item:
         covers=Covers.NAME,
         port=port,
         scheme=scheme or None,
-        glob=compile_glob(pattern, walk.names.glob),
+        glob=compile_glob(pattern, profile_pass.names.glob),
     )
 
 
@@ -263,7 +263,7 @@ def parse_network(text: str, cidr: Cidr) -> Network | None:
         return None
     family, value = address
     width = 32 if family == 4 else 128
-    bits = mask_bits(bits_text) if cidr.masks and family == 4 and "." in bits_text else read_bits(bits_text, cidr.bits)
+    bits = count_mask_bits(bits_text) if cidr.masks and family == 4 and "." in bits_text else parse_prefix_length(bits_text, cidr.bits)
     if bits is None or bits < 0:
         return None
     if bits > width:
@@ -279,7 +279,7 @@ def parse_network(text: str, cidr: Cidr) -> Network | None:
     return (family, value, bits)
 
 
-def read_bits(text: str, grammar: Bits) -> int | None:
+def parse_prefix_length(text: str, grammar: Bits) -> int | None:
     """Read the number after the slash."""
     if grammar is Bits.ATOI:
         match = re.match(r"\s*([+-]?)([0-9]*)", text)

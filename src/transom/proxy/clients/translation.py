@@ -32,7 +32,7 @@ class Translation(msgspec.Struct, frozen=True):
     lost: tuple[Loss, ...]
 
 
-def translate(no_proxy: str, language: Language) -> Translation:
+def translate_list(no_proxy: str, language: Language) -> Translation:
     """Write the value of NO_PROXY in another language, as Go reads it: `corp.example` covers the names below too."""
     written: dict[str, None] = {}
     lost: list[Loss] = []

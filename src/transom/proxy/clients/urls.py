@@ -13,7 +13,7 @@ from transom.proxy.clients.addresses import (
     parse_ipv6,
     parse_loose,
     parse_quad,
-    without_mapping,
+    without_ipv4_mapping,
     without_zone,
 )
 
@@ -154,7 +154,7 @@ def read_host(url: Url, reading: HostReading) -> UrlSubject:
             raise UnreadableHostError(f"it refuses the zone in {url.host}")
         address = parse_ipv6(without_zone(text))
         if reading.unmapped and address is not None:
-            address = without_mapping(address)
+            address = without_ipv4_mapping(address)
         if reading.zones:
             text = text.replace("%25", "%")
         if address is not None and address[0] == 4:

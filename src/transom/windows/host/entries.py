@@ -45,7 +45,7 @@ class FormerValue(msgspec.Struct, frozen=True):
         return Value(self.type, bytes.fromhex(self.data))
 
 
-def digest(salt: bytes, name: str, value: str) -> str:
+def compute_value_digest(salt: bytes, name: str, value: str) -> str:
     """HMAC-SHA-256 of a named value under the host's salt, 32 hex digits: tells whether it is still the one that was set."""
     message = f"{name}\0{value}".encode("utf-8", "surrogatepass")
     return hmac.digest(salt, message, "sha256").hex()[:32]
@@ -92,10 +92,10 @@ def _parse_integer(digits: str) -> int:
     return int(digits)
 
 
-def _refuse_constant(_: str) -> NoReturn:
+def _refuse_json_constant(_: str) -> NoReturn:
     raise ValueError("a number that Transom does not write")
 
 
 # json.dumps and json.loads make one anew with each call
 _WRITER: Final = json.JSONEncoder(separators=(",", ":"))
-_READER: Final = json.JSONDecoder(parse_int=_parse_integer, parse_float=_refuse_constant, parse_constant=_refuse_constant)
+_READER: Final = json.JSONDecoder(parse_int=_parse_integer, parse_float=_refuse_json_constant, parse_constant=_refuse_json_constant)

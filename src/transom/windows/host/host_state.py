@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from transom.windows.host.entries import digest
+from transom.windows.host.entries import compute_value_digest
 from transom.windows.registry import reg
 from transom.windows.registry.names import is_same
 from transom.windows.registry.registry import Registry
@@ -106,7 +106,7 @@ class DesiredState(HostState, frozen=True, kw_only=True):
     def compute_digest(self, salt: bytes) -> str:
         """Return a salted hash of registry and files, 32 hex digits; the ledger records it as the applied state."""
         files = "".join(map(" ".join, sorted(self.files.items())))
-        return digest(salt, "StateHash", reg.render_registry(self.registry).hex() + files + self.profile)
+        return compute_value_digest(salt, "StateHash", reg.render_registry(self.registry).hex() + files + self.profile)
 
 
 class ObservedState(HostState, frozen=True, kw_only=True):

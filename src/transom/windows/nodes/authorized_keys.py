@@ -33,7 +33,7 @@ def insert_key_after(content: bytes, former: Collection[str], new: str) -> bytes
     return None
 
 
-def without(content: bytes, keys: Collection[str]) -> bytes:
+def without_keys(content: bytes, keys: Collection[str]) -> bytes:
     """Return the file without the lines of these keys."""
     lines = content.splitlines(keepends=True)
     return b"".join(line for line in lines if all(_find_key(line, key) is None for key in keys))

@@ -66,7 +66,7 @@ def select_address(status: Mapping[str, Any], networks: HostNetworks = NO_NETWOR
         for type_, text in candidates
         if type_ in _TYPES and is_address(text) and find_unusable_reason(text) is None
     ]
-    return min(usable, key=lambda item: _rank(item[0], item[1], networks))[1] if usable else None
+    return min(usable, key=lambda item: _rank_address(item[0], item[1], networks))[1] if usable else None
 
 
 def list_unusable_addresses(status: Mapping[str, Any]) -> tuple[str, ...]:
@@ -76,21 +76,21 @@ def list_unusable_addresses(status: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(text for text in texts if is_address(text) and find_unusable_reason(text) is not None)
 
 
-def _rank(type_: str, text: str, networks: HostNetworks) -> tuple[bool | int, ...]:
+def _rank_address(type_: str, text: str, networks: HostNetworks) -> tuple[bool | int, ...]:
     kind = _TYPES.index(type_)
     plain = parse_ip_address(text)
     if plain is None:
         return (kind, False, False, False, False)
     ip = ipaddress.ip_address(plain)
     is_node = plain in networks.node
-    is_in_machine_network = _is_in(plain, networks.machine)
-    if not is_node and not is_in_machine_network and _is_in(plain, networks.overlay):
+    is_in_machine_network = _is_in_networks(plain, networks.machine)
+    if not is_node and not is_in_machine_network and _is_in_networks(plain, networks.overlay):
         kind = _OVERLAY
     is_public = ip.is_global and not is_in_machine_network
     return (kind, not is_node, not is_in_machine_network, is_public, ip.version != 4)
 
 
-def _is_in(plain: str, cidrs: tuple[str, ...]) -> bool:
+def _is_in_networks(plain: str, cidrs: tuple[str, ...]) -> bool:
     ip = ipaddress.ip_address(plain)
     return any(network.version == ip.version and ip in network for network in _parse_networks(cidrs))
 

@@ -98,7 +98,7 @@ def _parse_entry(key: str, value: str) -> InventoryEntry | RejectedEntry:
             return reject(f"line {number} must be username=<user>, hostKey=…, nodeName=…, nodeIP=… or addresses=…")
         if name in fields:
             return reject(f"line {number} gives {name} again")
-        if (fault := _find_fault(name, text)) is not None:
+        if (fault := _find_entry_fault(name, text)) is not None:
             return reject(f"line {number}: {fault}")
         fields[name] = text
     if "username" not in fields:
@@ -109,7 +109,7 @@ def _parse_entry(key: str, value: str) -> InventoryEntry | RejectedEntry:
     return InventoryEntry(_format_instance_name(place), "ConfigMap", key, "", spec)
 
 
-def _find_fault(name: str, text: str) -> str | None:
+def _find_entry_fault(name: str, text: str) -> str | None:
     """Return the error in a line of an entry, or None. The value must also be valid for the CRD."""
     match name:
         case "hostKey":
@@ -169,7 +169,7 @@ def from_machine(machine: Mapping[str, Any], networks: HostNetworks = NO_NETWORK
     addresses = _read_addresses(status)
     reached = select_address(status, networks)
     if reached is None:
-        return RejectedEntry("Machine", origin, _without_address(status), waiting=True)
+        return RejectedEntry("Machine", origin, _describe_missing_address(status), waiting=True)
     platform = _detect_platform(machine)
     node_name, host_name = _resolve_machine_node_name(platform, name, addresses)
     spec = {
@@ -220,7 +220,7 @@ def from_cluster_machine(
         return None
     reached = select_address(status, networks)
     if reached is None:
-        return RejectedEntry("ClusterMachine", origin, _without_address(status), waiting=True)
+        return RejectedEntry("ClusterMachine", origin, _describe_missing_address(status), waiting=True)
     spec = {
         "address": reached,
         "username": str(annotations.get(SSH_USER) or "Administrator"),
@@ -248,7 +248,7 @@ def _read_addresses(status: Mapping[str, Any]) -> dict[str, str]:
     return result
 
 
-def _without_address(status: Mapping[str, Any]) -> str:
+def _describe_missing_address(status: Mapping[str, Any]) -> str:
     unusable = list_unusable_addresses(status)
     return (
         f"it has no usable address yet: Transom cannot connect to {', '.join(unusable)}"

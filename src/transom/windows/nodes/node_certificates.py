@@ -113,7 +113,7 @@ _ADD_ADDRESS: Final = (
 )
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class ApprovalDecision(msgspec.Struct, frozen=True):
     """`Ignore` is a request that does not concern Transom; `Leave` one that does and must not be approved."""
 
     verdict: Literal["Approve", "Leave", "Ignore"]
@@ -151,35 +151,35 @@ def decide_approval(
     members: Collection[Member],
     nodes: Mapping[str, KnownNode],
     reserved: ReservedIdentities = _NOTHING,
-) -> Judgement:
+) -> ApprovalDecision:
     """Decide whether to approve, deny or ignore a request. `nodes` are the cluster's Nodes by name."""
     if request.signer not in _USAGES:
-        return Judgement("Ignore")
+        return ApprovalDecision("Ignore")
     try:
         signing_request = _parse_request(request)
         name = _read_node_name(signing_request)
     except _Refused as refused:
         member = _find_requestor(request, members)
         concerned = member is not None or BOOTSTRAPPERS in request.groups
-        return Judgement("Leave", member, str(refused)) if concerned else Judgement("Ignore")
+        return ApprovalDecision("Leave", member, str(refused)) if concerned else ApprovalDecision("Ignore")
     named = [member for member in members if member.node_name == name]
     if any(member.others for member in named):
-        return Judgement("Ignore")
+        return ApprovalDecision("Ignore")
     asking = _find_requestor(request, members)
     if request.signer == CLIENT and asking is None and request.username == _NODE + name:
         # the renewal of a certificate is kube-controller-manager's
-        return Judgement("Ignore")
+        return ApprovalDecision("Ignore")
     if not named and asking is None and BOOTSTRAPPERS not in request.groups:
-        return Judgement("Ignore")
+        return ApprovalDecision("Ignore")
     member = asking or (named[0] if named else None)
     try:
         if len(named) > 1:
             listed = ", ".join(sorted(item.instance for item in named))
             raise _Refused(f"more than one WindowsInstance is node {name}: {listed}")
-        _examine(request, signing_request, name, asking, nodes.get(name), reserved)
+        _require_approvable(request, signing_request, name, asking, nodes.get(name), reserved)
     except _Refused as refused:
-        return Judgement("Leave", member, str(refused))
-    return Judgement("Approve", member)
+        return ApprovalDecision("Leave", member, str(refused))
+    return ApprovalDecision("Approve", member)
 
 
 def parse_requested_node(request: CertificateRequest) -> str | None:
@@ -199,7 +199,7 @@ def _find_requestor(request: CertificateRequest, members: Collection[Member]) ->
     return next((member for member in members if request.username == _NODE + member.node_name), None)
 
 
-def _examine(
+def _require_approvable(
     request: CertificateRequest,
     signing_request: _Pkcs10,
     name: str,

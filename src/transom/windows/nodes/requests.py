@@ -16,7 +16,7 @@ RESTART: Final = "transom.dev/restart"
 _LONGEST: Final = 256
 
 
-def request_text(annotations: Mapping[str, str] | None, name: str) -> str:
+def read_request_annotation(annotations: Mapping[str, str] | None, name: str) -> str:
     """Return the request of that name as the status holds it once it was handled; empty without one.
 
     Two values with the same first 256 characters are one request: an annotation can be much longer than a status should be.

@@ -123,11 +123,11 @@ def read_previous_keys(instance: WindowsInstance, objects: SettingsObjects) -> t
     return (previous_key,) if previous_key is not None else ()
 
 
-def examine(instances: Iterable[WindowsInstance], objects: SettingsObjects) -> Iterator[Finding]:
+def examine_instances(instances: Iterable[WindowsInstance], objects: SettingsObjects) -> Iterator[Finding]:
     """Everything that is wrong with the instances."""
     seen: dict[tuple[str, int], str] = {}
     for instance in instances:
-        yield from _examine(instance, objects)
+        yield from _examine_instance(instance, objects)
         target = (instance.spec.address.casefold(), instance.spec.port)
         if instance.spec.address and target in seen:
             yield instance.place.build_error(
@@ -136,7 +136,7 @@ def examine(instances: Iterable[WindowsInstance], objects: SettingsObjects) -> I
         seen.setdefault(target, instance.place.object)
 
 
-def _examine(instance: WindowsInstance, objects: SettingsObjects) -> Iterator[Finding]:
+def _examine_instance(instance: WindowsInstance, objects: SettingsObjects) -> Iterator[Finding]:
     spec, place = instance.spec, instance.place
     if not is_address(spec.address):
         hint = (
@@ -227,12 +227,12 @@ def parse_ip_address(text: str) -> str | None:
     4291, section 2.5.5.2): the IPv4 address is returned for it.
     """
     plain = text.partition("%")[0]
-    return _parse_spelling(plain) if len(plain) <= _LONGEST else None
+    return _parse_canonical_address(plain) if len(plain) <= _LONGEST else None
 
 
 # those of each Node and host are asked for in every pass, and with every heartbeat
 @lru_cache(_KNOWN)
-def _parse_spelling(text: str) -> str | None:
+def _parse_canonical_address(text: str) -> str | None:
     try:
         ip_address = ipaddress.ip_address(text)
     except ValueError:

@@ -9,9 +9,9 @@ from transom.windows.host import entries
 from transom.windows.host.host_state import ObservedState, ServiceState, Step
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.parts.plan_builder import PlanBuilder, When
-from transom.windows.parts.restarts import Dependencies, list_dependants, start_order, stop_order
+from transom.windows.parts.restarts import Dependencies, list_dependants, sort_for_start, sort_for_stop
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.names import is_listed, remove_duplicates, without
+from transom.windows.registry.names import is_listed, remove_duplicates, without_names
 from transom.windows.registry.registry import Registry
 from transom.windows.registry.values import ValueType, build_sz
 
@@ -62,7 +62,7 @@ def read(registry: Registry) -> Downtime:
     """Read the ledger's entry."""
     owed = registry.find_key(RESTARTS)
     return Downtime(
-        {name: _note(registry, name) for name in entries.iter_value_names(owed)},
+        {name: _read_restart_note(registry, name) for name in entries.iter_value_names(owed)},
         entries.read_entries(registry, DEFERRED, DeferredRestart),
         tuple(entries.iter_value_names(registry.find_key(TRUSTING))),
     )
@@ -81,21 +81,21 @@ def iter_ledger_values(entry: Downtime) -> Iterator[SetValue]:
 def plan(entry: Downtime, draft: PlanBuilder) -> Downtime:
     """Plan which services a change stops and starts, once the draft names those that need it."""
     _restart_newly_managed(entry, draft)
-    deferred = _put_off(entry, draft)
+    deferred = _defer_restarts(entry, draft)
     notes, restarted = _plan_restarts(entry, draft)
-    draft.stop = _stop(restarted, draft)
-    draft.start = _start(draft)
+    draft.stop = _list_services_to_stop(restarted, draft)
+    draft.start = _list_services_to_start(draft)
     return Downtime(notes, deferred, draft.trusting)
 
 
 def _restart_newly_managed(entry: Downtime, draft: PlanBuilder) -> None:
     """Restart services that were not managed when our certificates arrived; the ledger lists those that were."""
     # what the first boot put there, it did before any service of ours ran
-    for service in without(draft.trusting, entry.trusting) if draft.was_changed_before else ():
+    for service in without_names(draft.trusting, entry.trusting) if draft.was_changed_before else ():
         draft.restarts.setdefault(service, "it may run since before the trusted certificates came")
 
 
-def _put_off(entry: Downtime, draft: PlanBuilder) -> dict[str, DeferredRestart]:
+def _defer_restarts(entry: Downtime, draft: PlanBuilder) -> dict[str, DeferredRestart]:
     """Restart that were put off, or are now: they enter the ledger, and do not happen. A boot has made them needless."""
     boot = draft.actual.boot
     for service, deferred in entry.deferred.items():
@@ -125,7 +125,7 @@ def _plan_restarts(entry: Downtime, draft: PlanBuilder) -> tuple[dict[str, Note]
             notes[service], reasons[service] = "running", reason
     known = _map_dependencies(draft.actual)
     disabled = [name for name in notes if _is_disabled(name, draft.actual)]
-    for service in list_dependants(without(notes, disabled), known):
+    for service in list_dependants(without_names(notes, disabled), known):
         present = draft.actual.find_service(service)
         if present is None or present.state not in _DOWN:
             notes.setdefault(service, "running" if present else "check")
@@ -134,10 +134,10 @@ def _plan_restarts(entry: Downtime, draft: PlanBuilder) -> tuple[dict[str, Note]
     for service in owed:
         if service not in reasons or reasons[service] == _DEPENDS:
             del notes[service]
-    stop = stop_order(without(notes, owed), known)
+    stop = sort_for_stop(without_names(notes, owed), known)
     # they come back in this order, which is what people ask for
     draft.steps.extend(Step("service", service, "restart", reasons[service]) for service in reversed(stop))
-    return notes | _list_awaited(entry, notes, draft), stop
+    return notes | _list_pending_starts(entry, notes, draft), stop
 
 
 def _list_blocked(notes: dict[str, Note], known: Dependencies, draft: PlanBuilder) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ def _is_disabled(name: str, actual: ObservedState) -> bool:
     return start is not None and start.type == ValueType.DWORD and start.to_number() == _DISABLED
 
 
-def _list_awaited(entry: Downtime, notes: dict[str, Note], draft: PlanBuilder) -> dict[str, Note]:
+def _list_pending_starts(entry: Downtime, notes: dict[str, Note], draft: PlanBuilder) -> dict[str, Note]:
     """Return the notes of services that an earlier pass started, and that do not run yet: this one waits, and stops none."""
     kept: dict[str, Note] = {}
     for service, note in entry.restarts.items():
@@ -183,21 +183,21 @@ def _can_exist(service: str, actual: ObservedState) -> bool:
     return actual.dependencies is None or is_listed(service, actual.dependencies)
 
 
-def _stop(restarted: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
+def _list_services_to_stop(restarted: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
     """List the services to stop: those to restart, and running ones to remove, which are not started again."""
     services = [draft.observed.find_service(name) for name in draft.removed]
     going = tuple(s.name for s in services if s is not None and s.state != ServiceState.STOPPED)
     if not going:
         return restarted
-    stranded = without(_list_stranded_dependants(draft), restarted)
+    stranded = without_names(_list_stranded_dependants(draft), restarted)
     draft.warnings += [f"{name} depends on a service that is removed: it is stopped, and cannot start" for name in stranded]
-    return stop_order((*restarted, *going, *stranded), _map_dependencies(draft.observed) | _map_dependencies(draft.actual))
+    return sort_for_stop((*restarted, *going, *stranded), _map_dependencies(draft.observed) | _map_dependencies(draft.actual))
 
 
-def _start(draft: PlanBuilder) -> tuple[str, ...]:
+def _list_services_to_start(draft: PlanBuilder) -> tuple[str, ...]:
     """List the services to start: stopped ones that stay and those that must run, in dependency and payload order."""
-    again = without(reversed(draft.stop), (*draft.removed, *_list_stranded_dependants(draft)))
-    return start_order(remove_duplicates((*draft.needed, *again)), _map_dependencies(draft.actual)) if draft.needed else again
+    again = without_names(reversed(draft.stop), (*draft.removed, *_list_stranded_dependants(draft)))
+    return sort_for_start(remove_duplicates((*draft.needed, *again)), _map_dependencies(draft.actual)) if draft.needed else again
 
 
 def _list_stranded_dependants(draft: PlanBuilder) -> tuple[str, ...]:
@@ -208,7 +208,7 @@ def _list_stranded_dependants(draft: PlanBuilder) -> tuple[str, ...]:
     return tuple(name for name, present in services.items() if present is None or present.state != ServiceState.STOPPED)
 
 
-def _note(registry: Registry, service: str) -> Note:
+def _read_restart_note(registry: Registry, service: str) -> Note:
     value = registry.find_value(RESTARTS, service)
     text = value.decode_text() if value is not None else ""
     # a word of a newer version is as good as none

@@ -21,8 +21,8 @@ from transom.windows.parts.environment_items import (
     ServiceVariable,
     find_type_fault,
     is_ours,
-    merge_machine,
-    merge_service,
+    merge_machine_variable,
+    merge_service_environment,
 )
 from transom.windows.parts.part import About, Assumption
 from transom.windows.parts.plan_builder import PlanBuilder
@@ -59,13 +59,13 @@ class Environments(msgspec.Struct, frozen=True):
         return bool(self.machine or self.services)
 
     @property
-    def hides(self) -> bool:
+    def is_hiding_variables(self) -> bool:
         """Whether an item of Transom's only hides a variable of the machine until the next reboot."""
         masks = any(variable.mask is not None for service in self.services.values() for variable in service.variables.values())
         return masks or any(item.gone is not None for item in self.machine.values())
 
 
-class _Before(msgspec.Struct, frozen=True):
+class _FormerEnvironment(msgspec.Struct, frozen=True):
     value: FormerValue | None = None
 
 
@@ -95,17 +95,17 @@ def build_initial_queries(desired: DesiredState, *, change_expected: bool) -> Qu
 
 def build_follow_up_queries(entry: Environments, draft: PlanBuilder) -> Queries:
     """Query the services with owned variables, and the boot number if a change waits for the next reboot."""
-    machine = bool(entry.machine) or entry.hides
+    machine = bool(entry.machine) or entry.is_hiding_variables
     undone = machine and draft.desired.registry.find_key(ENVIRONMENT) is None
     touched = any(is_same(edit.path, ENVIRONMENT) for edit in draft.edits)
-    return Queries(services=tuple(entry.services), environment=machine, boot=entry.hides or undone or touched)
+    return Queries(services=tuple(entry.services), environment=machine, boot=entry.is_hiding_variables or undone or touched)
 
 
 def read(registry: Registry) -> Environments:
     """Read the ledger's entry."""
     services = {
         key.path.rsplit("\\", 1)[1]: ServiceEnvironment(
-            before=entries.read_entry(key, "", _Before).value,
+            before=entries.read_entry(key, "", _FormerEnvironment).value,
             variables=entries.read_entries(registry, key.path, ServiceVariable),
         )
         for key in registry.list_keys_below(SERVICE_LINES)
@@ -119,7 +119,7 @@ def iter_ledger_values(entry: Environments) -> Iterator[SetValue]:
     for name, variable in entry.machine.items():
         yield entries.build_ledger_value(MACHINE_LINES, name, variable)
     for service, environment in entry.services.items():
-        yield entries.build_ledger_value(rf"{SERVICE_LINES}\{service}", "", _Before(environment.before))
+        yield entries.build_ledger_value(rf"{SERVICE_LINES}\{service}", "", _FormerEnvironment(environment.before))
         for name, item in environment.variables.items():
             yield entries.build_ledger_value(rf"{SERVICE_LINES}\{service}", name, item)
 
@@ -153,7 +153,7 @@ def _plan_machine(
         if wish is None and entry is not None and entry.peer and text == _find_service_value(draft, name):
             kept[name] = entry
             continue
-        merged = merge_machine(
+        merged = merge_machine_variable(
             name, named, wish.decode_text() if wish else None, entry=entry, digest=draft.compute_digest, boot=boot
         )
         draft.set_value(ENVIRONMENT, named, NamedValue(merged.name, merged.value) if merged.value else None)
@@ -202,7 +202,7 @@ def _plan_services(
             continue
         own = draft.desired.registry.find_value(key.path, "Environment")
         # what is managed hides every variable that must go; what no longer is, those that it hides already
-        wishes = masks if own is not None or is_listed(service, managed) else _select_masked(entry, masks)
+        wishes = masks if own is not None or is_listed(service, managed) else _select_masked_items(entry, masks)
         items = own.to_texts() if own else ()
         wishes = wishes | {name: DesiredItems(value) for name, _, value in (item.partition("=") for item in items)}
         named = key.get_value("Environment")
@@ -216,7 +216,7 @@ def _plan_services(
             for name in entry.variables if entry else ():
                 _record_change(draft, "service-environment", f"{service}: {name}", ItemChange(name, None, LEFT))
             continue
-        merged = merge_service(named.value if named else None, entry, wishes, draft.compute_digest)
+        merged = merge_service_environment(named.value if named else None, entry, wishes, draft.compute_digest)
         draft.set_value(
             key.path, named, NamedValue(named.name if named else "Environment", merged.value) if merged.value else None
         )
@@ -226,12 +226,12 @@ def _plan_services(
             _record_change(draft, "service-environment", f"{service}: {change.name}", change)
         # a variable left because a user changed it: a running service still has the former value
         changes = tuple(change for change in merged.changes if change.reason != UNMASKED)
-        if changes and not (draft.taken and _has_each(changes, wishes, _read_machine_values(draft))):
-            draft.restarts[service] = _restart_reason(changes)
+        if changes and not (draft.taken and _has_inherited_changes(changes, wishes, _read_machine_values(draft))):
+            draft.restarts[service] = _format_restart_reason(changes)
     return dict(kept)
 
 
-def _restart_reason(changes: tuple[ItemChange, ...]) -> str:
+def _format_restart_reason(changes: tuple[ItemChange, ...]) -> str:
     """Return why a service is restarted; an empty variable that hides a machine variable is not a user's setting."""
     hidden = [change.name for change in changes if change.reason == MASKED]
     if not hidden:
@@ -243,7 +243,7 @@ def _restart_reason(changes: tuple[ItemChange, ...]) -> str:
     )
 
 
-def _has_each(changes: tuple[ItemChange, ...], wishes: dict[str, DesiredItems], machine: dict[str, str]) -> bool:
+def _has_inherited_changes(changes: tuple[ItemChange, ...], wishes: dict[str, DesiredItems], machine: dict[str, str]) -> bool:
     """Return True if a running service already has its new items from the machine's environment at the last reboot."""
     return all(change.action == "add" and wishes[change.name].value == machine.get(change.name) for change in changes)
 
@@ -261,6 +261,6 @@ def _record_change(draft: PlanBuilder, kind: Kind, target: str, change: ItemChan
         draft.steps.append(Step(kind, target, change.action, change.reason, change.before, change.after))
 
 
-def _select_masked(entry: ServiceEnvironment | None, masks: dict[str, DesiredItems]) -> dict[str, DesiredItems]:
+def _select_masked_items(entry: ServiceEnvironment | None, masks: dict[str, DesiredItems]) -> dict[str, DesiredItems]:
     present = entry.variables if entry else {}
     return {name: wish for name, wish in masks.items() if name in present and present[name].mask is not None}

@@ -128,7 +128,7 @@ def find_type_fault(service: str, value: Value | None) -> str | None:
     )
 
 
-def merge_service(
+def merge_service_environment(
     value: Value | None, entry: ServiceEnvironment | None, wishes: dict[str, DesiredItems], digest: Digest
 ) -> MergedItems:
     """Merge the items of `wishes` into a service's `Environment`, and remove owned items that are not in them.
@@ -137,13 +137,13 @@ def merge_service(
     desired value stays foreign. For a service that was created again, nothing of the former one is restored.
     """
     items = list(value.to_texts()) if value else []
-    if entry is None or _is_recreated(value, entry, digest):
+    if entry is None or _is_recreated_service(value, entry, digest):
         entry = ServiceEnvironment(FormerValue.from_value("Environment", value) if value else None, {})
     variables = dict(entry.variables)
     changes: list[ItemChange] = []
     for name in VARIABLES:
         wish, ours = wishes.get(name), variables.get(name)
-        present_items = _list_items(items, name)
+        present_items = _find_items_by_name(items, name)
         mine = [item for item in present_items if ours is not None and _is_ours(item, name, ours, digest)]
         theirs = (
             ours.was
@@ -159,11 +159,11 @@ def merge_service(
                     variables[name] = msgspec.structs.replace(ours, set=known, mask=wish.mask)
                 continue
             was = ours.was if ours else present_items
-            items = _put(items, present_items, was, text)
+            items = _replace_items(items, present_items, was, text)
             # an import that is cut short leaves what is there now
             former = digest(name, mine[0].text) if mine else ours.set if ours else ""
             variables[name] = ServiceVariable(digest(name, text), former, was, wish.mask)
-            change = _describe_set(name, present_items, mine, ours, masked=wish.mask is not None)
+            change = _build_set_change(name, present_items, mine, ours, masked=wish.mask is not None)
             changes.append(change.with_values(_format_values(present_items), wish.value))
         elif ours is not None:
             del variables[name]
@@ -171,9 +171,9 @@ def merge_service(
             if not mine or [item.text for item in present_items] == [item.text for item in ours.was]:
                 changes.append(ItemChange(name, None, UNMASKED if ours.mask is not None else LEFT))
             elif len(mine) < len(present_items):
-                items = _without(items, mine)
+                items = _without_items(items, mine)
                 change = ItemChange(name, "remove", UNMASKED if ours.mask is not None else BESIDE)
-                changes.append(change.with_values(_format_values(present_items), _format_values(_list_items(items, name))))
+                changes.append(change.with_values(_format_values(present_items), _format_values(_find_items_by_name(items, name))))
             else:
                 items = _restore_items(items, mine, ours.was)
                 reason = UNMASKED if ours.mask is not None else RESTORED if ours.was else REMOVED
@@ -183,7 +183,7 @@ def merge_service(
     return MergedItems(_build_value(items, value, entry.before, kept), kept, tuple(changes))
 
 
-def _is_recreated(value: Value | None, entry: ServiceEnvironment, digest: Digest) -> bool:
+def _is_recreated_service(value: Value | None, entry: ServiceEnvironment, digest: Digest) -> bool:
     """Return True if an entry is of a deleted service: its name was reused, or its value was written again.
 
     The ledger identifies services by name. A service is still the same if items of Transom's remain; or if there was only one,
@@ -193,9 +193,9 @@ def _is_recreated(value: Value | None, entry: ServiceEnvironment, digest: Digest
         return True
     items = list(value.to_texts())
     ours = entry.variables.items()
-    if any(_is_ours(item, name, variable, digest) for name, variable in ours for item in _list_items(items, name)):
+    if any(_is_ours(item, name, variable, digest) for name, variable in ours for item in _find_items_by_name(items, name)):
         return False
-    return len(ours) > 1 or _list_other_items(items) != _list_other_items(
+    return len(ours) > 1 or _list_foreign_items(items) != _list_foreign_items(
         entry.before.to_value().to_texts() if entry.before else ()
     )
 
@@ -204,7 +204,7 @@ def _is_ours(item: LedgerItem, name: str, ours: ServiceVariable, digest: Digest)
     return digest(name, item.text) in (ours.set, ours.former)
 
 
-def _list_items(items: list[str], name: str) -> tuple[LedgerItem, ...]:
+def _find_items_by_name(items: list[str], name: str) -> tuple[LedgerItem, ...]:
     return tuple(LedgerItem(index, item) for index, item in enumerate(items) if _parse_name(item) == name)
 
 
@@ -213,7 +213,7 @@ def _format_values(items: Sequence[LedgerItem]) -> str | None:
     return "; ".join(item.text.partition("=")[2] for item in items) if items else None
 
 
-def _list_other_items(items: Iterable[str]) -> list[str]:
+def _list_foreign_items(items: Iterable[str]) -> list[str]:
     return [item for item in items if _parse_name(item) not in VARIABLES]
 
 
@@ -222,19 +222,19 @@ def _parse_name(item: str) -> str:
     return (item[:1] + item[1:].split("=", 1)[0]).upper() if "=" in item[1:] else ""
 
 
-def _put(items: list[str], present_items: Sequence[LedgerItem], was: Sequence[LedgerItem], text: str) -> list[str]:
+def _replace_items(items: list[str], present_items: Sequence[LedgerItem], was: Sequence[LedgerItem], text: str) -> list[str]:
     """Return the items with `text` at the first of `present_items`, without the others; else where the former was."""
     place = present_items[0].index if present_items else was[0].index if was else len(items)
-    kept = _without(items, present_items)
+    kept = _without_items(items, present_items)
     return [*kept[:place], text, *kept[place:]]
 
 
-def _without(items: list[str], removed_items: Sequence[LedgerItem]) -> list[str]:
+def _without_items(items: list[str], removed_items: Sequence[LedgerItem]) -> list[str]:
     taken = {item.index for item in removed_items}
     return [item for index, item in enumerate(items) if index not in taken]
 
 
-def _describe_set(
+def _build_set_change(
     name: str, present_items: Sequence[LedgerItem], mine: Sequence[LedgerItem], ours: ServiceVariable | None, *, masked: bool
 ) -> ItemChange:
     action: Action = "replace" if present_items else "add"
@@ -247,7 +247,7 @@ def _describe_set(
 
 def _restore_items(items: list[str], mine: Sequence[LedgerItem], was: Sequence[LedgerItem]) -> list[str]:
     """Restore what our items replaced, at the same distances: others may have inserted items before it since."""
-    back = _without(items, mine)
+    back = _without_items(items, mine)
     for item in sorted(was, key=lambda item: item.index):
         back.insert(min(mine[0].index + item.index - was[0].index, len(back)), item.text)
     return back
@@ -264,7 +264,7 @@ def _build_value(
         return now
     if entry is None and before is not None:
         was = before.to_value().to_texts()
-        if sorted(items) == sorted(was) and _list_other_items(items) == _list_other_items(was):
+        if sorted(items) == sorted(was) and _list_foreign_items(items) == _list_foreign_items(was):
             return before.to_value()
     if entry is None and before is None and not items:
         return None
@@ -277,7 +277,7 @@ def is_ours(name: str, present: NamedValue | None, entry: MachineVariable, diges
     return value is not None and value.type == ValueType.SZ and digest(name, value.decode_text()) in (entry.set, entry.former)
 
 
-class MachineMerged(msgspec.Struct, frozen=True):
+class MergedVariable(msgspec.Struct, frozen=True):
     """A machine variable after the merge: its value (None: none), the ledger's entry, the change; `name` as spelled there."""
 
     name: str
@@ -286,7 +286,7 @@ class MachineMerged(msgspec.Struct, frozen=True):
     change: ItemChange | None
 
 
-def merge_machine(
+def merge_machine_variable(
     name: str,
     present: NamedValue | None,
     wanted: str | None,
@@ -294,7 +294,7 @@ def merge_machine(
     entry: MachineVariable | None,
     digest: Digest,
     boot: int | None,
-) -> MachineMerged:
+) -> MergedVariable:
     """One variable of the machine environment set to `wanted`, or (None) undone.
 
     The former value is restored with its type (REG_EXPAND_SZ), its bytes and the spelling of its name.
@@ -305,7 +305,7 @@ def merge_machine(
     if wanted is not None:
         value = build_sz(wanted)
         if now == value:
-            return MachineMerged(spelled, now, entry, None)
+            return MergedVariable(spelled, now, entry, None)
         was = entry.was if entry else (FormerValue.from_value(spelled, now) if now else None)
         known = CHANGED if untouched else DRIFT
         reason = known if entry else REPLACED if now else SETTINGS
@@ -313,15 +313,15 @@ def merge_machine(
         former = digest(name, now.decode_text()) if now and untouched else entry.set if entry else ""
         booted = entry is not None and entry.is_inherited(boot)
         made = MachineVariable(digest(name, wanted), former, boot, was, booted=booted)
-        return MachineMerged(spelled, value, made, change)
+        return MergedVariable(spelled, value, made, change)
     if entry is None:
-        return MachineMerged(spelled, now, None, None)
+        return MergedVariable(spelled, now, None, None)
     if not untouched:
-        return MachineMerged(spelled, now, None, ItemChange(name, None, LEFT))
+        return MergedVariable(spelled, now, None, ItemChange(name, None, LEFT))
     back = entry.was.to_value() if entry.was else None
     reason = RESTORED if back else REMOVED
     change = ItemChange(name, "replace" if back else "remove", reason).with_values(_read_string(now), _read_string(back))
-    return MachineMerged(entry.was.name if entry.was else spelled, back, None, change)
+    return MergedVariable(entry.was.name if entry.was else spelled, back, None, change)
 
 
 def _read_string(value: Value | None) -> str | None:

@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 
 from transom.windows.host.host_state import CHANGED, Step
-from transom.windows.parts.installed import InstalledPayload, OwnFile, describe
+from transom.windows.parts.installed import InstalledPayload, OwnFile, describe_sent_file
 from transom.windows.parts.plan_builder import PlanBuilder
-from transom.windows.registry.names import FoldedDict, is_within_any, remove_duplicates, without
+from transom.windows.registry.names import FoldedDict, is_within_any, remove_duplicates, without_names
 
 _GONE: Final = "it is gone"
 _DRIFT: Final = "drift: changed after Transom sent it"
@@ -62,7 +62,7 @@ class FileChanges(msgspec.Struct, frozen=True):
     forgotten: tuple[str, ...]
     """Files that the ledger no longer lists afterwards."""
 
-    def record_start(self, recorded: InstalledPayload, owned: Iterable[str]) -> InstalledPayload:
+    def build_interim_entry(self, recorded: InstalledPayload, owned: Iterable[str]) -> InstalledPayload:
         """Return the ledger's entry during the changes.
 
         Created directories in `owned` are later removed with their content.
@@ -75,20 +75,20 @@ class FileChanges(msgspec.Struct, frozen=True):
             owned=remove_duplicates((*recorded.owned, *(path for path in self.make if path in known))),
         )
 
-    def record_end(self, started: InstalledPayload) -> InstalledPayload:
+    def record_end(self, interim_entry: InstalledPayload) -> InstalledPayload:
         """Return the ledger's entry after the changes."""
         excluded = FoldedDict.from_names(self.forgotten)
         return msgspec.structs.replace(
-            started,
-            files={path: own.with_present_file(own.digest) for path, own in started.files.items() if path not in excluded},
-            directories=list_remaining(started.directories, self.leave, self.clear),
-            owned=list_remaining(started.owned, self.leave, self.clear),
+            interim_entry,
+            files={path: own.with_present_file(own.digest) for path, own in interim_entry.files.items() if path not in excluded},
+            directories=list_remaining_directories(interim_entry.directories, self.leave, self.clear),
+            owned=list_remaining_directories(interim_entry.owned, self.leave, self.clear),
         )
 
 
 def plan_files(recorded: InstalledPayload, draft: PlanBuilder) -> FileChanges:
     """Plan the directories and files to create, replace and remove, each with its step."""
-    make = without(draft.desired.directories, draft.observed.directories)
+    make = without_names(draft.desired.directories, draft.observed.directories)
     draft.steps += [Step("directory", path, "add", "part of the payload") for path in make]
     lines = FoldedDict(recorded.files)
     place = _plan_placements(recorded, lines, draft)
@@ -123,7 +123,7 @@ def _plan_placements(recorded: InstalledPayload, lines: FoldedDict[OwnFile], dra
         shown = own.describe(present_digest) if own else present_digest and "a file that is not Transom's"
         reason = _TAKEN if found_sha256 else _describe_reason(own, present_digest, recorded_digest)
         draft.steps.append(
-            Step("file", path, "replace" if present_digest else "add", reason, shown, describe(recorded_digest, size))
+            Step("file", path, "replace" if present_digest else "add", reason, shown, describe_sent_file(recorded_digest, size))
         )
         for name in desired.readers.get(path, ()):
             draft.restarts.setdefault(name, f"{path} changes")
@@ -159,7 +159,7 @@ def _plan_removals(
 ) -> tuple[tuple[FileRemoval, ...], tuple[str, ...]]:
     """Plan the removal of files that the payload no longer has; return the removals and all paths to forget."""
     removals, present, cleared = [], FoldedDict(draft.observed.files), FoldedDict.from_names(clear)
-    forgotten_paths = without(recorded.files, draft.desired.files)
+    forgotten_paths = without_names(recorded.files, draft.desired.files)
     for path in forgotten_paths:
         own, present_digest = recorded.files[path], present.get(path)
         if is_within_any(path, cleared):
@@ -178,7 +178,7 @@ def _plan_removals(
 def _list_unneeded_directories(recorded: InstalledPayload, clear: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
     """Directories that we made and that nothing of the payload needs: removed where they are empty, and forgotten."""
     cleared = FoldedDict.from_names(clear)
-    unneeded = without(sorted(recorded.directories, key=len, reverse=True), draft.desired.directories)
+    unneeded = without_names(sorted(recorded.directories, key=len, reverse=True), draft.desired.directories)
     return tuple(path for path in unneeded if not is_within_any(path, cleared))
 
 
@@ -195,11 +195,11 @@ def list_unverified_directories(recorded: InstalledPayload, make: tuple[str, ...
     first.
     """
     known = FoldedDict.from_names(recorded.directories)
-    existing = without(draft.desired.directories, make)
+    existing = without_names(draft.desired.directories, make)
     return tuple(path for path in existing if path not in known or path.rpartition("\\")[0] not in known)
 
 
-def list_remaining(directories: tuple[str, ...], leave: tuple[str, ...], clear: tuple[str, ...]) -> tuple[str, ...]:
+def list_remaining_directories(directories: tuple[str, ...], leave: tuple[str, ...], clear: tuple[str, ...]) -> tuple[str, ...]:
     """Those that are neither left nor cleared."""
     left, cleared = set(leave), FoldedDict.from_names(clear)
     return tuple(path for path in directories if path not in left and not is_within_any(path, cleared))

@@ -121,7 +121,7 @@ def plan_installation(recorded: InstalledPayload, draft: PlanBuilder) -> Install
     )
     printed = {name: Output(text, observed.boot) for name, text in observed.outputs.items()}
     before = msgspec.structs.replace(
-        of_files.record_start(recorded, desired.owned), services=of_services.lines, outputs=recorded.outputs | printed
+        of_files.build_interim_entry(recorded, desired.owned), services=of_services.lines, outputs=recorded.outputs | printed
     )
     later = msgspec.structs.replace(of_services.record_end(of_files.record_end(before)), payload=desired.payload)
     if not desired.payload:
@@ -174,7 +174,7 @@ def predict_install(actual: ObservedState, install: Install) -> ObservedState:
         actual,
         registry=registry,
         services=tuple(running),
-        directories=files.list_remaining((*actual.directories, *install.directories), install.leave, install.clear),
+        directories=files.list_remaining_directories((*actual.directories, *install.directories), install.leave, install.clear),
         files=dict(digests),
     )
 
@@ -194,11 +194,11 @@ def build_reversal(install: Install, former: str, version: str, observed: Observ
         present = observed.registry.find_key(made.path)
         if present is not None:
             configure.append(service.parse_configuration(made.name, present))
-            edits += _iter_value_edits(made, present, registry.find_value(made.path, ENVIRONMENT))
+            edits += _iter_restoring_edits(made, present, registry.find_value(made.path, ENVIRONMENT))
     return Reversal(former, version, tuple(configure), tuple(edits))
 
 
-def list_restarted(stop: Sequence[str], start: Sequence[str]) -> tuple[str, ...]:
+def list_restarted_services(stop: Sequence[str], start: Sequence[str]) -> tuple[str, ...]:
     """List the services that run before a change and must run after it, in start order."""
     stopped = FoldedDict.from_names(stop)
     return tuple(name for name in start if name in stopped)
@@ -220,7 +220,7 @@ def predict_reversal(actual: ObservedState, edits: Sequence[Edit], install: Inst
     )
 
 
-def _iter_value_edits(made: Configuration, present: Key, environment: Value | None) -> Iterator[Edit]:
+def _iter_restoring_edits(made: Configuration, present: Key, environment: Value | None) -> Iterator[Edit]:
     for name in made.to_values():
         value = present.get(name)
         if name == ENVIRONMENT:

@@ -62,7 +62,7 @@ class OwnFile(msgspec.Struct, frozen=True, omit_defaults=True):
     def describe(self, present_digest: str | None) -> str | None:
         """Describe the present file by its digest, for people; None if it does not exist."""
         if present_digest in (self.digest, self.former):
-            return describe(present_digest, self.size if present_digest == self.digest else self.former_size)
+            return describe_sent_file(present_digest, self.size if present_digest == self.digest else self.former_size)
         return present_digest and "changed since it was sent"
 
     def with_present_file(self, present_digest: str | None) -> "OwnFile":
@@ -74,7 +74,7 @@ class OwnFile(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-def describe(digest: str, size: int) -> str:
+def describe_sent_file(digest: str, size: int) -> str:
     """Describe a file that was or will be sent: a keyed digest distinguishes contents without revealing them."""
     return f"{size} bytes, {digest[:12]}"
 

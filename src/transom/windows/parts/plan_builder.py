@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from transom.windows.host.entries import digest
+from transom.windows.host.entries import compute_value_digest
 from transom.windows.host.host_state import DesiredState, FileWrite, ObservedState, Step
 from transom.windows.parts.adopted import AdoptedState
 from transom.windows.registry.edits import DeleteValue, Edit, SetValue
@@ -61,7 +61,7 @@ class PlanBuilder:
 
     def compute_digest(self, name: str, value: str) -> str:
         """Return the salted hash that shows whether a value is still the one that Transom set."""
-        return digest(self._salt, name, value)
+        return compute_value_digest(self._salt, name, value)
 
     def set_value(self, path: str, present: NamedValue | None, wanted: NamedValue | None) -> None:
         """Add the edits from the present value (None: missing) to the wanted one, with the name as spelled there."""

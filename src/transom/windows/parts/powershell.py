@@ -133,7 +133,7 @@ def plan(entry: OwnBlock | None, draft: PlanBuilder) -> OwnBlock | None:
     try:
         if data is None:
             raise UnusableProfile("could not be read, or is larger than Transom reads")
-        return _Merge(entry, draft, data if is_present else None).plan()
+        return _ProfileMerge(entry, draft, data if is_present else None).plan()
     except UnusableProfile as error:
         draft.profile_fault = (
             f"{PROFILE} {error}: it was left unchanged, and the rest of the host is done. Correct the file, or set {_FIELD} to "
@@ -142,7 +142,7 @@ def plan(entry: OwnBlock | None, draft: PlanBuilder) -> OwnBlock | None:
         return entry
 
 
-class _Merge:
+class _ProfileMerge:
     """The merge of the desired block into a profile, or out of it. Raises UnusableProfile."""
 
     def __init__(self, entry: OwnBlock | None, draft: PlanBuilder, data: bytes | None) -> None:
@@ -154,9 +154,9 @@ class _Merge:
 
     def plan(self) -> OwnBlock | None:
         """Add the write and its step to the draft; return the ledger's entry."""
-        return self._set(self._draft.desired.profile) if self._draft.desired.profile else self._restore()
+        return self._set_block(self._draft.desired.profile) if self._draft.desired.profile else self._restore()
 
-    def _set(self, wanted: str) -> OwnBlock:
+    def _set_block(self, wanted: str) -> OwnBlock:
         entry, now = self._entry, self._compute_digest(wanted)
         if self._present == wanted:
             # another program wrote it: it stays after a removal
@@ -169,8 +169,8 @@ class _Merge:
         else:
             entered = msgspec.structs.replace(entry, set=now, former=former)
         reason = _FIELD if entry is None or self._is_ours else "drift: changed after Transom set it"
-        self._write(self._profile.with_block(wanted), "replace" if self._present is not None else "add", reason, wanted)
-        if policy := _find_unloaded(self._draft):
+        self._plan_write(self._profile.with_block(wanted), "replace" if self._present is not None else "add", reason, wanted)
+        if policy := _find_blocking_policy(self._draft):
             self._draft.warnings.append(f"the execution policy {policy} of the host does not load {PROFILE}")
         return entered
 
@@ -184,12 +184,12 @@ class _Merge:
         reason = f"{_FIELD} is not set"
         if entry.was is not None:
             former = msgspec.structs.replace(self._profile, block=entry.was)
-            self._write(former, "replace", reason, normalize_block(entry.was), forgets=True)
+            self._plan_write(former, "replace", reason, normalize_block(entry.was), forgets=True)
         else:
-            self._write(self._profile.without_block(joined=entry.joined), "remove", reason, None, forgets=True)
+            self._plan_write(self._profile.without_block(joined=entry.joined), "remove", reason, None, forgets=True)
         return entry
 
-    def _write(self, profile: ProfileText, action: Action, reason: str, after: str | None, *, forgets: bool = False) -> None:
+    def _plan_write(self, profile: ProfileText, action: Action, reason: str, after: str | None, *, forgets: bool = False) -> None:
         is_gone = forgets and after is None and self._entry is not None and self._entry.created and profile.is_empty
         size = len(self._data) if self._data is not None else None
         content = None if is_gone else profile.to_bytes()
@@ -203,7 +203,7 @@ class _Merge:
         return self._draft.compute_digest("PowerShell", block)
 
 
-def _find_unloaded(draft: PlanBuilder) -> str:
+def _find_blocking_policy(draft: PlanBuilder) -> str:
     """Return the execution policy by which no unsigned profile is loaded; empty: none, or it was not read."""
     registry = draft.observed.registry
     enabled = registry.find_value(_POLICY, "EnableScripts")

@@ -64,13 +64,13 @@ class RegistryValue(msgspec.Struct, frozen=True):
     def plan(self, entry: OwnValue | None, draft: PlanBuilder) -> OwnValue | None:
         """Set the value, or restore the former one."""
         wanted, key = draft.desired.registry.find_value(self.key, self.name), draft.actual.registry.find_key(self.key)
-        entry, edits, step = merge(self, wanted, key.get_value(self.name) if key else None, entry)
+        entry, edits, step = merge_value(self, wanted, key.get_value(self.name) if key else None, entry)
         draft.edits += edits
         draft.steps += [step] if step else []
         return entry
 
 
-def merge(
+def merge_value(
     setting: RegistryValue, wanted: Value | None, present: NamedValue | None, entry: OwnValue | None
 ) -> tuple[OwnValue | None, tuple[Edit, ...], Step | None]:
     """Merge the wanted value (None: no value from Transom) into the present one; return the ledger's line, edits and step.

@@ -25,7 +25,7 @@ def list_dependants(names: Iterable[str], dependencies: Dependencies) -> tuple[s
     return tuple(result)
 
 
-def stop_order(names: Iterable[str], dependencies: Dependencies) -> tuple[str, ...]:
+def sort_for_stop(names: Iterable[str], dependencies: Dependencies) -> tuple[str, ...]:
     """Order `names` with dependants before their dependencies; the start order is the reverse.
 
     Cycles keep their order. A group (`+name`) in DependOnService is not a service and is ignored.
@@ -43,7 +43,7 @@ def stop_order(names: Iterable[str], dependencies: Dependencies) -> tuple[str, .
     return tuple(by_name[name] for name in reversed(starting))
 
 
-def start_order(names: Iterable[str], dependencies: Dependencies) -> tuple[str, ...]:
+def sort_for_start(names: Iterable[str], dependencies: Dependencies) -> tuple[str, ...]:
     """`names` with what they depend on before them, and in the given order otherwise. A cycle keeps the given order."""
     by_name = {name.casefold(): name for name in names}
     folded = {name.casefold(): needs for name, needs in dependencies.items()}

@@ -74,16 +74,16 @@ class Configuration(msgspec.Struct, frozen=True):
 def list_differences(wanted: Configuration, present: Key) -> tuple[str, ...]:
     """List the names of the configuration's values that differ in a key; for the environment, if items are missing."""
     values = wanted.to_values()
-    result = [name for name, value in values.items() if name != ENVIRONMENT and not _is_same(present.get(name), value)]
-    return (*result, *((ENVIRONMENT,) if set(wanted.environment or ()) - set(_read_items(present)) else ()))
+    result = [name for name, value in values.items() if name != ENVIRONMENT and not _is_same_value(present.get(name), value)]
+    return (*result, *((ENVIRONMENT,) if set(wanted.environment or ()) - set(_read_environment_items(present)) else ()))
 
 
-def with_items_of(wanted: Configuration, present: Key) -> Configuration:
+def with_existing_items(wanted: Configuration, present: Key) -> Configuration:
     """Return the configuration for an existing service, with the environment items that others set, in order."""
-    if not set(wanted.environment or ()) - set(_read_items(present)):
+    if not set(wanted.environment or ()) - set(_read_environment_items(present)):
         return msgspec.structs.replace(wanted, environment=None)
     ours = {_parse_item_name(item): item for item in wanted.environment or ()}
-    kept = [ours.pop(_parse_item_name(item), item) for item in _read_items(present)]
+    kept = [ours.pop(_parse_item_name(item), item) for item in _read_environment_items(present)]
     return msgspec.structs.replace(wanted, environment=(*kept, *ours.values()))
 
 
@@ -102,7 +102,7 @@ def restore_environment(made: Configuration, present: Value | None, environment:
     return present if present is not None and list(present.to_texts()) == kept else build_multi_sz(kept) if kept else None
 
 
-def _read_items(key: Key) -> tuple[str, ...]:
+def _read_environment_items(key: Key) -> tuple[str, ...]:
     value = key.get(ENVIRONMENT)
     return value.to_texts() if value else ()
 
@@ -111,7 +111,7 @@ def _parse_item_name(item: str) -> str:
     return item.partition("=")[0].upper()
 
 
-def record_taken_over(present: Key) -> TakenOverService:
+def build_taken_over_service(present: Key) -> TakenOverService:
     """Record the command, type and start mode of a service that another operator created."""
     command = present.get("ImagePath")
     numbers = {
@@ -129,7 +129,7 @@ def parse_configuration(name: str, key: Key) -> Configuration:
     """Parse the configuration in a desired key; the proxy's variables are not part of it."""
     image, depends, start = key.get("ImagePath"), key.get("DependOnService"), key.get("Start")
     actions, description = key.get("FailureActions"), key.get("Description")
-    items = tuple(item for item in _read_items(key) if _parse_item_name(item) not in VARIABLES)
+    items = tuple(item for item in _read_environment_items(key) if _parse_item_name(item) not in VARIABLES)
     return Configuration(
         name,
         image.decode_text() if image else "",
@@ -141,7 +141,7 @@ def parse_configuration(name: str, key: Key) -> Configuration:
     )
 
 
-def _is_same(present: Value | None, wanted: Value) -> bool:
+def _is_same_value(present: Value | None, wanted: Value) -> bool:
     if present is None:
         return False
     # REG_SZ and REG_EXPAND_SZ are read alike if there is nothing to expand

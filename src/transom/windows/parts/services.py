@@ -39,10 +39,10 @@ class ServiceChanges(msgspec.Struct, frozen=True):
     forgotten: tuple[str, ...]
     """Services that the ledger no longer lists afterwards."""
 
-    def record_end(self, started: InstalledPayload) -> InstalledPayload:
+    def record_end(self, interim_entry: InstalledPayload) -> InstalledPayload:
         """Return the ledger's entry after the changes."""
         excluded = FoldedDict.from_names(self.forgotten)
-        return msgspec.structs.replace(started, services={n: own for n, own in started.services.items() if n not in excluded})
+        return msgspec.structs.replace(interim_entry, services={n: own for n, own in interim_entry.services.items() if n not in excluded})
 
 
 def plan_services(recorded: InstalledPayload, draft: PlanBuilder) -> ServiceChanges:
@@ -64,8 +64,8 @@ def plan_services(recorded: InstalledPayload, draft: PlanBuilder) -> ServiceChan
             lines[name] = _build_own_service(name, own.taken if own else None, draft)
             draft.steps.append(Step("service", name, "add", "part of the payload" if own is None else _GONE))
         elif (own is None or own.adopted) and is_listed(name, draft.desired.takes):
-            configure.append(service.with_items_of(configuration, present))
-            taken = service.record_taken_over(present)
+            configure.append(service.with_existing_items(configuration, present))
+            taken = service.build_taken_over_service(present)
             lines[name] = _build_own_service(name, taken, draft)
             draft.steps.append(Step("service", name, "replace", _TAKEN, taken.command))
             draft.restarts[name] = _TAKEN
@@ -76,7 +76,7 @@ def plan_services(recorded: InstalledPayload, draft: PlanBuilder) -> ServiceChan
         elif own.adopted:
             continue
         elif differing := service.list_differences(configuration, present):
-            configure.append(service.with_items_of(configuration, present))
+            configure.append(service.with_existing_items(configuration, present))
             draft.steps.append(Step("service", name, "replace", f"{_DIFFERS}: {', '.join(differing)}"))
             draft.restarts[name] = "its configuration changes"
         if name in running and (existing is None or existing.state in _DOWN):

@@ -66,7 +66,7 @@ def build_follow_up_queries(entry: Stores, draft: PlanBuilder) -> Queries:
     for name in MANAGED:
         store = certificates.get_store_path(name)
         for key in draft.desired.registry.list_keys_below(store):
-            known = entry.get(name, {}).get(_parse_leaf(key.path))
+            known = entry.get(name, {}).get(_parse_key_name(key.path))
             present = draft.observed.registry.find_key(key.path)
             if present is not None and (known is None or known.policy):
                 keys.append(key.path)
@@ -98,7 +98,7 @@ def plan(entry: Stores, draft: PlanBuilder) -> Stores:
     after = {store: dict(kept) for store, kept in entry.items()}
     for name in MANAGED:
         path = certificates.get_store_path(name)
-        wanted = {_parse_leaf(key.path): key.get("Blob") for key in draft.desired.registry.list_keys_below(path)}
+        wanted = {_parse_key_name(key.path): key.get("Blob") for key in draft.desired.registry.list_keys_below(path)}
         kept = after.setdefault(name, {})
         for sha1, blob in wanted.items():
             if blob is not None:
@@ -135,11 +135,11 @@ def _add_trust(draft: PlanBuilder, store: str, sha1: str, blob: Value, entries: 
     was = entry.was if entry else (FormerValue.from_value("Blob", damaged) if damaged else None)
     ours = entry is not None and entry.added
     entries[sha1] = TrustedCertificate(added=True, subject=subject, was=was)
-    _note_created(draft, store)
+    _record_created_keys(draft, store)
     draft.edits.append(SetValue(path, "Blob", blob))
     reason = "drift: removed or changed after Transom added it" if ours else "in the trust bundle"
     draft.steps.append(Step("certificate", target, "replace" if present else "add", reason))
-    _restart_trusting(draft)
+    _restart_trusting_services(draft)
 
 
 def _remove_trust(draft: PlanBuilder, store: str, sha1: str, entries: dict[str, TrustedCertificate]) -> None:
@@ -152,17 +152,17 @@ def _remove_trust(draft: PlanBuilder, store: str, sha1: str, entries: dict[str, 
     back: Edit = SetValue(key.path, "Blob", entry.was.to_value()) if entry.was else DeleteKey(key.path)
     draft.edits.append(back)
     draft.steps.append(Step("certificate", target, "replace" if entry.was else "remove", "no longer in the trust bundle"))
-    _restart_trusting(draft)
+    _restart_trusting_services(draft)
 
 
-def _note_created(draft: PlanBuilder, store: str) -> None:
+def _record_created_keys(draft: PlanBuilder, store: str) -> None:
     path, registry = certificates.get_store_path(store), draft.actual.registry
     if registry.find_key(path) is None:
         made = (path.rsplit("\\", 1)[0], path)
         draft.made_keys += [key for key in made if registry.find_key(key) is None and not is_listed(key, draft.made_keys)]
 
 
-def _restart_trusting(draft: PlanBuilder) -> None:
+def _restart_trusting_services(draft: PlanBuilder) -> None:
     for service in _list_trusting_services(draft):
         draft.restarts.setdefault(service, "the trusted certificates changed")
 
@@ -172,5 +172,5 @@ def _list_trusting_services(draft: PlanBuilder) -> tuple[str, ...]:
     return draft.desired.registry.list_children(SERVICES) if trusting is None else trusting
 
 
-def _parse_leaf(path: str) -> str:
+def _parse_key_name(path: str) -> str:
     return path.rsplit("\\", 1)[1].upper()

@@ -6,7 +6,7 @@ from typing import Final
 from transom.proxy.settings import Egress
 from transom.windows.parts.part import About, Assumption
 from transom.windows.parts.registry_value import RegistryValue
-from transom.windows.parts.winhttp_value import VALUE, build_settings, format_value
+from transom.windows.parts.winhttp_value import VALUE, build_winhttp_value, format_winhttp_value
 from transom.windows.registry.edits import Edit, SetValue
 from transom.windows.registry.values import ValueType, build_binary
 
@@ -35,11 +35,11 @@ ABOUT: Final = About(
 
 def iter_desired_edits(egress: Egress) -> Iterator[Edit]:
     """Yield the value, if the settings enable it and WinHTTP can use one of their proxies."""
-    if egress.windows.win_http and (data := build_settings(egress)) is not None:
+    if egress.windows.win_http and (data := build_winhttp_value(egress)) is not None:
         yield SetValue(KEY, VALUE, build_binary(data))
 
 
-_SET: Final = RegistryValue(KEY, VALUE, ValueType.BINARY, "WinHTTP", TARGET, "spec.windows.winHTTP", format_value)
+_SET: Final = RegistryValue(KEY, VALUE, ValueType.BINARY, "WinHTTP", TARGET, "spec.windows.winHTTP", format_winhttp_value)
 build_initial_queries, build_follow_up_queries, read, iter_ledger_values, plan = (
     _SET.build_initial_queries,
     _SET.build_follow_up_queries,

@@ -9,7 +9,7 @@ import struct
 from typing import Final
 
 from transom.proxy import url
-from transom.proxy.clients.translation import translate
+from transom.proxy.clients.translation import translate_list
 from transom.proxy.secret import REDACTED, Secret
 from transom.proxy.settings import Egress
 from transom.windows.registry.values import Value
@@ -21,7 +21,7 @@ _PROXY: Final = 3
 _NUMBER: Final = struct.Struct("<I")
 
 
-def build_settings(egress: Egress) -> bytes | None:
+def build_winhttp_value(egress: Egress) -> bytes | None:
     """Build the value for the proxies and the bypass list, without credentials; None if WinHTTP cannot use them.
 
     WinHTTP connects to a proxy with plain HTTP (Microsoft Learn, WINHTTP_PROXY_INFO): a proxy with an `https` URL is left
@@ -30,7 +30,7 @@ def build_settings(egress: Egress) -> bytes | None:
     return _encode_value(_format_address(egress.http_proxy), _format_address(egress.https_proxy), egress)
 
 
-def build_first_boot_settings(egress: Egress) -> bytes | None:
+def build_first_boot_value(egress: Egress) -> bytes | None:
     """Return the value for a machine without a login so far: `httpProxy` replaces an `httpsProxy` with TLS."""
     https = _format_address(egress.https_proxy)
     if https is None and egress.https_proxy:
@@ -42,7 +42,7 @@ def _encode_value(http: str | None, https: str | None, egress: Egress) -> bytes 
     proxies = [f"{scheme}={address}" for scheme, address in (("http", http), ("https", https)) if address is not None]
     if not proxies:
         return None
-    texts = [text.encode("ascii") for text in (";".join(proxies), translate(egress.no_proxy, "ProxyOverride").text)]
+    texts = [text.encode("ascii") for text in (";".join(proxies), translate_list(egress.no_proxy, "ProxyOverride").text)]
     numbers = b"".join(map(_NUMBER.pack, (_VERSION, 0, _PROXY)))
     return numbers + b"".join(_NUMBER.pack(len(text)) + text for text in texts)
 
@@ -58,7 +58,7 @@ def _format_address(proxy: Secret | None) -> str | None:
     return f"{host}:{read.port or 80}"
 
 
-def format_value(value: Value) -> str | None:
+def format_winhttp_value(value: Value) -> str | None:
     """Format the value for people: `direct`, or proxies and bypass list without userinfo; None if it is malformed."""
     try:
         numbers = struct.unpack_from("<III", value.data)

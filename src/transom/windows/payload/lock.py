@@ -38,7 +38,7 @@ def parse_lock(data: bytes) -> Lock:
     return lock
 
 
-def resolve(payload: Payload, lock: Lock) -> Payload:
+def resolve_hashes(payload: Payload, lock: Lock) -> Payload:
     """Return the payload with the hash of each file that hosts get, as far as the lock has it."""
     files = tuple(_resolve_file(file, lock.files.get(file.url)) for file in payload.files)
     return msgspec.structs.replace(payload, files=files)

@@ -49,9 +49,9 @@ def build_registries(
     mirrored_by_registry: dict[str, _RegistryMirrors] = {}
     problems: list[str] = list(logins.problems)
     for name, entry, resolve in _iter_entries(sets):
-        source = _place(str(entry.get("source", "")))
+        source = _normalize_registry(str(entry.get("source", "")))
         if source is None:
-            problems.append(f"{name}: source {entry.get('source')!r}: {_describe_unsupported(str(entry.get('source', '')))}")
+            problems.append(f"{name}: source {entry.get('source')!r}: {_describe_unsupported_registry(str(entry.get('source', '')))}")
             continue
         host, _, path = source.partition("/")
         registry = get_registry_name(host)
@@ -59,10 +59,10 @@ def build_registries(
         wanted.fallback &= entry.get("mirrorSourcePolicy") != "NeverContactSource"
         mirrors = entry.get("mirrors")
         for text in map(str, mirrors if isinstance(mirrors, list) else ()):
-            place = _place(text)
+            place = _normalize_registry(text)
             if place is None:
-                problems.append(f"{name}: mirror {text!r} of {source}: {_describe_unsupported(text)}")
-            elif (whole := _find_whole_mirror(place, path)) is None:
+                problems.append(f"{name}: mirror {text!r} of {source}: {_describe_unsupported_registry(text)}")
+            elif (whole := _find_registry_mirror(place, path)) is None:
                 problems.append(
                     f"{name}: {place} for {source}: containerd mirrors whole registries, and this does not end with /{path}"
                 )
@@ -116,20 +116,20 @@ def _iter_entries(sets: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapp
                     yield str(_get_path(element, "metadata", "name")), entry, resolve
 
 
-def _place(text: str) -> str | None:
+def _normalize_registry(text: str) -> str | None:
     """Host, port and path of a registry, also if written as a URL; None if containerd does not support it."""
     place = _SCHEME.sub("", text, count=1).strip("/")
     host, _, path = place.partition("/")
     return place if _REGISTRY.fullmatch(host) and _PATH.fullmatch(path) else None
 
 
-def _describe_unsupported(text: str) -> str:
+def _describe_unsupported_registry(text: str) -> str:
     if "*" in text:
         return "containerd has no wildcards; name each registry"
     return "is not a valid registry, such as quay.io/team or registry.corp.example:5000"
 
 
-def _find_whole_mirror(place: str, path: str) -> str | None:
+def _find_registry_mirror(place: str, path: str) -> str | None:
     """Return where the whole registry is mirrored, if its `path` is mirrored at `place`; otherwise None."""
     host, _, below = place.partition("/")
     if not path:

@@ -206,7 +206,7 @@ def _is_matching(text: str, choices: tuple[str, ...]) -> bool:
     return not choices or is_listed(text, choices)
 
 
-def examine(payload: Payload, place: Place) -> tuple[Finding, ...]:
+def examine_payload(payload: Payload, place: Place) -> tuple[Finding, ...]:
     """Everything that is wrong with a payload, each with the field."""
     return tuple(_iter_findings(payload, place))
 
@@ -282,7 +282,7 @@ def _check_files(payload: Payload, place: Place) -> Iterator[Finding]:
             yield place.build_error((*at, "provided"), f"{file.provided!r} is not provided: {', '.join(PROVIDED)} are")
         if file.source and (not _SOURCE.fullmatch(file.source) or ".." in file.source.split("/")):
             yield place.build_error((*at, "source"), "must be a path below the payload's directory, with / between its parts")
-        yield from _check_published(file, at, place)
+        yield from _check_downloaded_file(file, at, place)
         if file.sha256 and not _SHA256.fullmatch(file.sha256):
             yield place.build_error((*at, "sha256"), "must be 64 hex digits in lower case")
         for name in sorted(parse_variable_names(file.content or "") - known):
@@ -292,7 +292,7 @@ def _check_files(payload: Payload, place: Place) -> Iterator[Finding]:
                 yield place.build_error((*at, "services", number), f"this payload has no service {service!r}")
 
 
-def _check_published(file: PayloadFile, at: Path, place: Place) -> Iterator[Finding]:
+def _check_downloaded_file(file: PayloadFile, at: Path, place: Place) -> Iterator[Finding]:
     """Check a file from a publisher's server and yield its findings."""
     for field, url in (("url", file.url), ("checksums", file.checksums)):
         if url and not url.startswith("https://"):
@@ -348,10 +348,10 @@ def _check_services(payload: Payload, place: Place) -> Iterator[Finding]:
     if circle := find_cycle(depends):
         yield place.build_error(("services",), f"circular dependency: {' -> '.join(circle)}")
         return
-    yield from _check_joining(payload, place)
+    yield from _check_node_dependencies(payload, place)
 
 
-def _check_joining(payload: Payload, place: Place) -> Iterator[Finding]:
+def _check_node_dependencies(payload: Payload, place: Place) -> Iterator[Finding]:
     """Check that the services that create the Node do not wait for it."""
     of_node = {variable.name for variable in payload.variables if variable.node and variable.default is None}
     readers = FoldedDict.from_names(payload.list_readers(BOOTSTRAP_KUBECONFIG))

@@ -12,7 +12,7 @@ from transom.windows.host.host_state import DesiredState, ObservedState, Prepara
 from transom.windows.host.queries import SERVICES
 from transom.windows.ledger import read as read_ledger
 from transom.windows.parts.installed import InstalledPayload
-from transom.windows.parts.restarts import start_order
+from transom.windows.parts.restarts import sort_for_start
 from transom.windows.parts.service import ENVIRONMENT, Configuration
 from transom.windows.payload import registries
 from transom.windows.payload.payload import BOOTSTRAP_KUBECONFIG, Payload, PayloadFile, PayloadService
@@ -20,7 +20,7 @@ from transom.windows.payload.registries import ImageRegistry
 from transom.windows.payload.variables import UnknownVariable, find_value, parse_json_path, parse_variable_names, substitute
 from transom.windows.planning.planner import build_desired_settings
 from transom.windows.registry.edits import SetValue
-from transom.windows.registry.names import FoldedDict, is_listed, is_same, without
+from transom.windows.registry.names import FoldedDict, is_listed, is_same, without_names
 from transom.windows.registry.values import build_multi_sz
 
 
@@ -57,7 +57,7 @@ class Artifact(msgspec.Struct, frozen=True):
     size: int
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class WaitingService(msgspec.Struct, frozen=True):
     """A service that cannot be there yet: the variable or file that it waits for, and where that comes from.
 
     `required`: whether the Node takes no pods meanwhile.
@@ -74,12 +74,12 @@ class DesiredWorker(msgspec.Struct, frozen=True):
 
     state: DesiredState
     contents: Mapping[str, Secret] = {}
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[WaitingService, ...] = ()
 
 
-def is_taken(takes: Iterable[str], name: str) -> bool:
+def should_take_over(service_names: Iterable[str], name: str) -> bool:
     """Return True if a service is one of those to take over."""
-    return is_listed(name, takes)
+    return is_listed(name, service_names)
 
 
 def format_node_name(facts: Facts, computer_name: str) -> str:
@@ -103,7 +103,7 @@ def list_pending_scripts(payload: Payload, facts: Facts, recorded: InstalledPayl
 
 def list_other_services(payload: Payload, egress: Egress) -> tuple[str, ...]:
     """Services of the settings that are not in the payload: they get proxy and CAs if they exist."""
-    return without(egress.windows.services, (service.name for service in payload.services))
+    return without_names(egress.windows.services, (service.name for service in payload.services))
 
 
 def build_desired(
@@ -113,10 +113,10 @@ def build_desired(
 
     What waits and is on the host already stays unchanged. Raises ledger.LedgerError.
     """
-    return _Worker(payload, artifacts, facts, egress, actual).build_desired()
+    return _DesiredWorkerBuilder(payload, artifacts, facts, egress, actual).build_desired()
 
 
-class _Worker:
+class _DesiredWorkerBuilder:
     def __init__(
         self, payload: Payload, artifacts: Mapping[str, Artifact], facts: Facts, egress: Egress, actual: ObservedState
     ) -> None:
@@ -127,7 +127,7 @@ class _Worker:
         self.sizes: dict[str, int] = {}
         self.readers: dict[str, tuple[str, ...]] = {}
         self.contents: dict[str, Secret] = {}
-        self.waiting: dict[str, Waiting] = {}
+        self.waiting: dict[str, WaitingService] = {}
 
     def build_desired(self) -> DesiredWorker:
         services = [s for s in self.payload.services if s.when.is_matching(self.facts.network, self.facts.platform)]
@@ -140,7 +140,7 @@ class _Worker:
         # who depends on a service that waits, waits as well
         depends = {service.name: service.depends_on for service in services}
         by_name = {s.name: s for s in sorted(services, key=lambda s: s.order)}
-        ordered = [by_name[name] for name in start_order(by_name, depends)]
+        ordered = [by_name[name] for name in sort_for_start(by_name, depends)]
         edits = [edit for service in ordered for edit in self._iter_service_values(service)]
         egress_services = (
             *(service.name for service in ordered if service.egress),
@@ -189,7 +189,7 @@ class _Worker:
                 yield variable.name, text or variable.default or ""
 
     def _is_adopted(self, name: str) -> bool:
-        if is_taken(self.facts.takes, name):
+        if should_take_over(self.facts.takes, name):
             return False
         own = self.recorded.find_service(name)
         return own.adopted if own else self.actual.find_service(name) is not None
@@ -202,14 +202,14 @@ class _Worker:
             try:
                 self._add_content(file.path, restarted, Secret(substitute(file.content, self.values)))
             except UnknownVariable as unknown:
-                self._keep_file(file, unknown.name)
+                self._keep_unrendered_file(file, unknown.name)
         else:
             artifact = self.artifacts[file.artifact]
-            self._put(file.path, restarted, artifact.sha256, artifact.size)
+            self._add_file_entry(file.path, restarted, artifact.sha256, artifact.size)
 
     def _add_provided(self, file: PayloadFile, restarted: tuple[str, ...]) -> None:
         if file.provided not in self.facts.provided:
-            self._keep_file(file, file.provided)
+            self._keep_unrendered_file(file, file.provided)
             return
         content = self.facts.provided[file.provided]
         if content is None:
@@ -218,7 +218,7 @@ class _Worker:
         joined = file.provided == BOOTSTRAP_KUBECONFIG and self.facts.node is not None
         self._add_content(file.path, () if joined else restarted, content)
 
-    def _keep_file(self, file: PayloadFile, needs: str) -> None:
+    def _keep_unrendered_file(self, file: PayloadFile, needs: str) -> None:
         """Keep a file that cannot be rendered yet unchanged on the host; if it is missing, its readers wait."""
         present_digest = FoldedDict(self.actual.files).get(file.path)
         own = self.recorded.find_file(file.path)
@@ -226,23 +226,23 @@ class _Worker:
             self.files[file.path] = present_digest
             return
         for name in file.services:
-            self._wait(name, needs)
+            self._add_waiting_service(name, needs)
 
     def _add_content(self, path: str, services: tuple[str, ...], content: Secret) -> None:
         data = content.reveal().encode()
         sha256 = hashlib.sha256(data).hexdigest()
         self.contents[sha256] = content
-        self._put(path, services, sha256, len(data))
+        self._add_file_entry(path, services, sha256, len(data))
 
-    def _put(self, path: str, services: tuple[str, ...], sha256: str, size: int) -> None:
+    def _add_file_entry(self, path: str, services: tuple[str, ...], sha256: str, size: int) -> None:
         self.files[path], self.sizes[path], self.readers[path] = sha256, size, services
 
-    def _wait(self, service: str, needs: str) -> None:
+    def _add_waiting_service(self, service: str, needs: str) -> None:
         of_payload = self.payload.find_service(service)
         required = of_payload is None or of_payload.required
-        self.waiting.setdefault(service, Waiting(service, needs, self._describe_source(needs), required))
+        self.waiting.setdefault(service, WaitingService(service, needs, self._describe_missing_value(needs), required))
 
-    def _describe_source(self, needs: str) -> str:
+    def _describe_missing_value(self, needs: str) -> str:
         variable = next((v for v in self.payload.variables if v.name == needs), None)
         if variable is None:
             return "it is not known yet"
@@ -261,12 +261,12 @@ class _Worker:
     def _iter_service_values(self, service: PayloadService) -> Iterator[SetValue]:
         for other in service.depends_on:
             if other in self.waiting:
-                self._wait(service.name, self.waiting[other].needs)
+                self._add_waiting_service(service.name, self.waiting[other].needs)
         try:
             image = substitute(service.command, self.values)
             environment = {name: substitute(text, self.values) for name, text in service.environment.items()}
         except UnknownVariable as unknown:
-            self._wait(service.name, unknown.name)
+            self._add_waiting_service(service.name, unknown.name)
         if service.name in self.waiting:
             own, key = self.recorded.find_service(service.name), self.actual.registry.find_key(rf"{SERVICES}\{service.name}")
             if own is None or own.adopted or key is None:
@@ -309,12 +309,12 @@ class _Worker:
         tops = {path.split("\\")[1]: "\\".join(path.split("\\")[:2]) for path in self.payload.directories}
         return Preparation(
             self.payload.containers_feature,
-            "" if name == self.actual.computer_name.lower() and not self._is_renamed(name) else name,
+            "" if name == self.actual.computer_name.lower() and not self._was_renamed_to(name) else name,
             self.payload.ports,
             tuple(tops.values()),
         )
 
-    def _is_renamed(self, name: str) -> bool:
+    def _was_renamed_to(self, name: str) -> bool:
         prepared = self.recorded.prepared
         return prepared is not None and prepared.preparation.name == name
 

@@ -135,17 +135,17 @@ def plan(
         writes=tuple(draft.writes),
         stop=draft.stop,
         start=draft.start,
-        forget=_can_forget(draft, install, lines.has_remaining(decision.after, draft.writes)),
+        forget=_can_delete_ledger(draft, install, lines.has_remaining(decision.after, draft.writes)),
         warnings=tuple(draft.warnings),
         faults=tuple(draft.faults),
         profile_fault=draft.profile_fault,
         disabled=draft.disabled,
-        install=_add_reversal(install, draft, old, lines) if installation.list_restarted(draft.stop, draft.start) else install,
+        install=_add_reversal(install, draft, old, lines) if installation.list_restarted_services(draft.stop, draft.start) else install,
         reads=_build_queries(old, draft),
     )
 
 
-def _can_forget(draft: PlanBuilder, install: Install, has_remaining: bool) -> bool:
+def _can_delete_ledger(draft: PlanBuilder, install: Install, has_remaining: bool) -> bool:
     """Return True if the ledger is deleted after the restarts and the writes; without them the import deletes it."""
     is_undone = any(write.ledger_line for write in draft.writes)
     return not has_remaining and bool(draft.stop or draft.start or install or is_undone) and not draft.disabled
@@ -220,7 +220,7 @@ def _is_removal(edit: Edit) -> bool:
     return isinstance(edit, DeleteValue | DeleteKey)
 
 
-def predict(actual: ObservedState, planned: Plan) -> ObservedState:
+def predict_state(actual: ObservedState, planned: Plan) -> ObservedState:
     """Predict what a gather reads after the plan was applied."""
     actual = installation.predict_install(actual, planned.install)
     registry = actual.registry.apply(planned.edits).apply((*planned.install.edits, *planned.install.lines, *planned.prepared))

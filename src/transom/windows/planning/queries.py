@@ -7,7 +7,7 @@ from transom.windows.host.queries import SERVICES, Queries
 from transom.windows.ledger import SETTINGS
 from transom.windows.parts import certificates, trust
 from transom.windows.planning.planner import Plan
-from transom.windows.registry.names import without
+from transom.windows.registry.names import without_names
 
 PROCESSES = 4
 """The maximum number of processes of a gather, in addition to those for the services."""
@@ -65,12 +65,12 @@ def merge_queries(*questions: Queries) -> Queries:
 def subtract_queries(wider: Queries, queries: Queries) -> Queries:
     """Return those of `wider` that are not in `queries`."""
     rest = Queries(
-        services=without(wider.services, queries.services),
+        services=without_names(wider.services, queries.services),
         environment=wider.environment and not queries.environment,
         boot=wider.boot and not queries.boot,
-        stores=without(wider.stores, queries.stores),
-        keys=without(wider.keys, queries.keys),
-        files=without(wider.files, queries.files),
+        stores=without_names(wider.stores, queries.stores),
+        keys=without_names(wider.keys, queries.keys),
+        files=without_names(wider.files, queries.files),
         dependants=wider.dependants and not queries.dependants,
     )
     return merge_queries(rest)

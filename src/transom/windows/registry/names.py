@@ -75,7 +75,7 @@ def remove_duplicates(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(first.values())
 
 
-def without(names: Iterable[str], excluded: Iterable[str]) -> tuple[str, ...]:
+def without_names(names: Iterable[str], excluded: Iterable[str]) -> tuple[str, ...]:
     """Return those of `names` that are not in `excluded`."""
     excluded_names = FoldedDict.from_names(excluded)
     return tuple(name for name in names if name not in excluded_names)

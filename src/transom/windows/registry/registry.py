@@ -113,23 +113,23 @@ class Registry:
                     for item in [k for k in keys if k == folded or k.startswith(folded + "\\")]:
                         del keys[item]
                 case CreateKey():
-                    _create(keys, edit.path)
+                    _add_key_with_parents(keys, edit.path)
                 case SetValue():
-                    _create(keys, edit.path)
+                    _add_key_with_parents(keys, edit.path)
                     values = dict(keys[folded].values or {})
                     present = values.get(edit.name.casefold())
                     values[edit.name.casefold()] = NamedValue(present.name if present else edit.name, edit.value)
                     keys[folded] = Key(keys[folded].path, MappingProxyType(values))
                 case DeleteValue():
                     # regedit makes the key of a section even when the section only deletes
-                    _create(keys, edit.path)
+                    _add_key_with_parents(keys, edit.path)
                     values = dict(keys[folded].values or {})
                     values.pop(edit.name.casefold(), None)
                     keys[folded] = Key(keys[folded].path, MappingProxyType(values))
         return Registry(keys.values())
 
 
-def _create(keys: dict[str, Key], path: str) -> None:
+def _add_key_with_parents(keys: dict[str, Key], path: str) -> None:
     parts = path.split("\\")
     for depth in range(1, len(parts) + 1):
         prefix = "\\".join(parts[:depth])
