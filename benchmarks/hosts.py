@@ -153,7 +153,7 @@ async def bare_change(access: Access, key: asyncssh.SSHKey) -> None:
 
 async def cpu_of(accesses: list[Access], work: Callable[[Access], Awaitable[object]]) -> float:
     begun = time.process_time()
-    async for _ in run_concurrently(accesses, work, AT_ONCE, otherwise=raised):
+    async for _ in run_concurrently(accesses, work, AT_ONCE, build_default=raised):
         pass
     return time.process_time() - begun
 

@@ -399,7 +399,7 @@ async def bare_write(client: Client, count: int = 500) -> float:
 
 async def over_all(accesses: list[Access], work: Callable[[Access], Awaitable[object]]) -> Bare:
     wall, cpu = time.perf_counter(), time.process_time()
-    async for _ in run_concurrently(accesses, work, AT_ONCE, otherwise=raised):
+    async for _ in run_concurrently(accesses, work, AT_ONCE, build_default=raised):
         pass
     return Bare(time.process_time() - cpu, time.perf_counter() - wall)
 

@@ -38,7 +38,7 @@ async def change(ports: list[int], key: str, proxy: str, *, all_at_once: bool) -
     """CPU seconds of one change of all hosts."""
     begun = time.process_time()
     host_pass = HostPass(NoHostKeys(), PassSettings(OWNER, timeouts=PATIENT))
-    async for _, report in roll_out(targets(ports, key, proxy), host_pass.run, at_once=AT_ONCE, all_at_once=all_at_once):
+    async for _, report in roll_out(targets(ports, key, proxy), host_pass.run, max_concurrent=AT_ONCE, all_at_once=all_at_once):
         assert report.result == "changed", report.error
     return time.process_time() - begun
 

@@ -17,7 +17,7 @@ from transom.hosts.ssh.known_hosts import KnownHostsFile
 from transom.hosts.steps.payload_directory import read_lock_file, read_resolved_payload
 from transom.kube import kubeconfig
 from transom.kube.kubeconfig import ClusterEntry, SelectedContext, User
-from transom.kube.tls import build_context
+from transom.kube.tls import build_tls_context
 from transom.oci.image_files import extract_files
 from transom.sources.directory import iter_values, load
 
@@ -41,7 +41,7 @@ def read_tls(**files: str) -> Any:
     """Return the TLS context of a kubeconfig that names files."""
     authority = files.pop("authority", None)
     cluster = ClusterEntry("https://api.example", certificate_authority=authority)
-    return build_context(SelectedContext(cluster, User(**files), "kubeconfig"))  # type: ignore[arg-type]
+    return build_tls_context(SelectedContext(cluster, User(**files), "kubeconfig"))  # type: ignore[arg-type]
 
 
 def read_payload_lock(path: Path) -> Any:
@@ -59,7 +59,7 @@ def read_payload_file(path: Path) -> Any:
 READERS: Final[Mapping[str, tuple[str, Callable[[Path], Any]]]] = {
     "manifests in a directory": ("hosts.yaml", read_manifests),
     "a manifest": ("hosts.yaml", lambda path: run_command("validate", "-f", str(path))),
-    "kubeconfig": ("config", lambda path: kubeconfig.read(str(path))),
+    "kubeconfig": ("config", lambda path: kubeconfig.read_kubeconfig(str(path))),
     "certificate authority": ("ca.crt", lambda path: read_tls(authority=str(path))),
     "client certificate": ("tls.crt", lambda path: read_tls(client_certificate=str(path), client_key=str(path))),
     "token": (
@@ -129,7 +129,7 @@ def test_a_fifo_that_takes_the_place_of_a_file_after_a_look_at_it(tmp_path: Path
         return result
 
     monkeypatch.setattr(Path, "exists", look_and_swap)
-    assert "FIFO" in settle(lambda: kubeconfig.read(str(path)))
+    assert "FIFO" in settle(lambda: kubeconfig.read_kubeconfig(str(path)))
 
 
 def test_what_a_shell_hands_over_is_read(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from lab.authority import Authority
 from tests.support.repository import ROOT
 
 from transom.common.tls_clients import create_bare_context, create_client_context
-from transom.kube.connection import connect_foreign
+from transom.kube.connection import connect_untrusted_cluster
 from transom.kube.kubeconfig import choose_untrusted_context
 
 PACKAGE = ROOT / "src" / "transom"
@@ -36,7 +36,7 @@ async def test_nor_does_the_api_server_of_a_workload_cluster() -> None:
         "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
         "current-context": "x",
     }
-    connection = connect_foreign(choose_untrusted_context(kubeconfig, "Secret a/b"))
+    connection = connect_untrusted_cluster(choose_untrusted_context(kubeconfig, "Secret a/b"))
     try:
         assert list_exchanges(connection.transport._context) <= {"kx-ecdhe", "kx-rsa", "kx-any"}  # type: ignore[attr-defined]
     finally:

@@ -18,7 +18,7 @@ _SHARED: Final = 8
 
 def render_page() -> str:
     """Render the page as Markdown."""
-    commands = list(iter_commands(typer.main.get_remedy_command(build_program())))
+    commands = list(iter_commands(typer.main.get_command(build_program())))
     counted = Counter(row for _, command in commands for row in _list_options(command))
     often = [row for row, number in reversed(counted.most_common()) if number >= _SHARED]
     shared = set(dict(often).items())

@@ -72,7 +72,7 @@ async def rolled(
     results = {}
     targets = [target(number) for number in range(count)]
     async for done, report in roll_out(
-        targets, hosts.work, at_once=at_once, all_at_once=all_at_once, report_stage=stages.append
+        targets, hosts.work, max_concurrent=at_once, all_at_once=all_at_once, report_stage=stages.append
     ):
         results[done.instance.name] = report.error or report.result
     assert len(results) == count
@@ -132,7 +132,7 @@ async def test_the_first_host_is_not_waited_for_while_it_is_silent(monkeypatch: 
             answers.set()
         return await hosts.work(target, admit)
 
-    found = {done.instance.name: report.result async for done, report in roll_out(map(target, range(12)), work, at_once=4)}
+    found = {done.instance.name: report.result async for done, report in roll_out(map(target, range(12)), work, max_concurrent=4)}
     assert found == {"win-0": "failed"} | {f"win-{number}": "changed" for number in range(1, 12)}
 
 
@@ -140,7 +140,7 @@ async def test_hosts_with_other_settings_are_another_rollout() -> None:
     other = Egress(Secret("http://other:3128"))
     hosts = Hosts(lambda name: RestartsFailed("no") if name in ("win-0", "win-1") else None)
     targets = [target(0), target(1), target(2), *(target(number, other) for number in range(3, 6))]
-    found = {done.instance.name: report.result async for done, report in roll_out(targets, hosts.work, at_once=8)}
+    found = {done.instance.name: report.result async for done, report in roll_out(targets, hosts.work, max_concurrent=8)}
     assert found == {f"win-{number}": ("failed", "failed", "skipped", *["changed"] * 3)[number] for number in range(6)}
     assert "win-2" not in hosts.begun
 
@@ -239,7 +239,7 @@ async def test_called_off_what_is_being_changed_has_its_time(monkeypatch: pytest
 
     async def collect() -> None:
         targets = [target(number) for number in range(4)]
-        async for done, report in roll_out(targets, work, at_once=3, all_at_once=True):
+        async for done, report in roll_out(targets, work, max_concurrent=3, all_at_once=True):
             reports[done.instance.name] = report
 
     running = asyncio.ensure_future(collect())

@@ -31,7 +31,7 @@ def test_each_command_is_summed_up_in_a_sentence_that_fits(group: tuple[str, ...
 
 def test_each_command_has_examples_that_are_right() -> None:
     """The options of each are there; what they do, the pages' blocks say."""
-    root = typer.main.get_remedy_command(build_program())
+    root = typer.main.get_command(build_program())
     found = read_examples()
     names = {" ".join((*group, name)) for group in GROUPS for name in dict(commands(group))}
     assert found.keys() == names - {group[0] for group in GROUPS if group}

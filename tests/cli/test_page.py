@@ -17,13 +17,13 @@ from transom.cli.operator_presence import OperatorPresence
 from transom.common.check_results import CheckResult
 from transom.controllers.clusters import adoption as fleet
 from transom.controllers.clusters.bootstrap import ObjectsReport
-from transom.controllers.clusters.objects import KeepResult
+from transom.controllers.clusters.objects import ObjectResult
 from transom.controllers.inventory import adoption as windows
 from transom.diagnosis import overview, story
 from transom.diagnosis.installation import InstallCheck
 from transom.diagnosis.outstanding import UnreadyItem
 from transom.diagnosis.snapshot import Diagnosis, ReadFailure
-from transom.pods.outdated import Outdated
+from transom.pods.outdated import OutdatedWorkload
 from transom.proxy.clients.decision import Decision
 from transom.proxy.clients.lint import LintFinding
 from transom.windows.host.host_state import Step
@@ -57,7 +57,7 @@ def told(command: str) -> set[str]:
         ("apply", (Report, HostReport, Step)),
         ("diff", (Report, HostReport, Step)),
         ("rollback", (Report, HostReport, Step)),
-        ("apply --objects", (ObjectsReport, KeepResult)),
+        ("apply --objects", (ObjectsReport, ObjectResult)),
         ("status", (overview.Overview, *STATUS)),
         ("status host", (story.HostDetails, *STORY)),
         ("doctor", (Diagnosis, ReadFailure)),
@@ -65,7 +65,7 @@ def told(command: str) -> set[str]:
         ("verify host", (CheckResult,)),
         ("no-proxy check", (Decision,)),
         ("no-proxy lint", (LintFinding,)),
-        ("pods outdated", (Outdated,)),
+        ("pods outdated", (OutdatedWorkload,)),
         ("pause", (RequestReport, HostRequestResult, OperatorPresence)),
         ("status --wait", (UnreadyItem,)),
         ("check", (InstallCheck,)),
@@ -79,7 +79,7 @@ def test_each_field_of_a_report_is_on_the_page(command: str, structs: tuple[type
 
 def test_every_word_of_a_report_is_on_the_page() -> None:
     assert _words(Step.__annotations__["kind"], Step.__annotations__["action"]) - told("apply") == set()
-    assert _words(KeepResult.__annotations__["result"]) - told("apply --objects") == set()
+    assert _words(ObjectResult.__annotations__["result"]) - told("apply --objects") == set()
 
 
 def _words(*literals: Any) -> set[str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import transom.cli
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 
 # half characters too, which hypothesis leaves out of texts
 TEXTS = st.text(st.characters(exclude_categories=()))
@@ -29,18 +29,18 @@ TEXTS = st.text(st.characters(exclude_categories=()))
     ],
 )
 def test_what_is_not_seen_stands_in_letters(text: str, letters: str) -> None:
-    assert escape(text) == letters
+    assert escape_unprintable(text) == letters
 
 
 def test_what_is_kept() -> None:
-    assert escape("a\n\tb\r\x1b", keep="\n\t") == "a\n\tb\\r\\x1b"
+    assert escape_unprintable("a\n\tb\r\x1b", keep="\n\t") == "a\n\tb\\r\\x1b"
 
 
 @given(TEXTS)
 def test_nothing_is_left_that_a_terminal_obeys(text: str) -> None:
-    found = escape(text)
+    found = escape_unprintable(text)
     assert not {unicodedata.category(item) for item in found} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
-    assert escape(found) == found
+    assert escape_unprintable(found) == found
     found.encode()
 
 

@@ -39,7 +39,7 @@ from transom.diagnosis.overview import (
 )
 from transom.diagnosis.snapshot import ReadFailure
 from transom.hosts.passes.base_pass import PassResult
-from transom.pods.outdated import Outdated
+from transom.pods.outdated import OutdatedWorkload
 
 pytestmark = pytest.mark.server
 KEY = secret("cloud-private-key", stringData={"private-key.pem": private_key()})
@@ -275,7 +275,7 @@ def test_all_sections_are_readable_at_80_columns() -> None:
         tuple(ClusterStatus(name, "prod", "Provisioned", ("cluster", "eu")) for name in names),
         (Expiry("EgressProxy/cluster", "2026-12-01T00:00:00Z", 8), Expiry("EgressProxy/eu", "2026-11-01T00:00:00Z", -22)),
         tuple(
-            Outdated("shop", "Deployment", f"web-{name}", 5, 3, f"kubectl rollout restart deployment/web-{name}")
+            OutdatedWorkload("shop", "Deployment", f"web-{name}", 5, 3, f"kubectl rollout restart deployment/web-{name}")
             for name in names
         ),
         WebhookState(

@@ -25,7 +25,7 @@ from transom.diagnosis.overview import Overview, build_overview
 from transom.diagnosis.snapshot import ClusterSnapshot
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.lease import Terms
+from transom.kube.lease import LeaseTimings
 from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, DEFINITIONS, EGRESS_PROXIES, LEASES, NAMESPACES, Resource
 from transom.manifests.definitions import build_crds
@@ -33,7 +33,7 @@ from transom.manifests.roles import iter_roles
 from winsim import Host, Simulator
 
 pytestmark = pytest.mark.lab
-TERMS = Terms(duration=4, renew=2.0, retry=0.3, request=1.0)
+TERMS = LeaseTimings(duration=4, renew=2.0, retry=0.3, request=1.0)
 PACE = HostTimings(rights=0.6)
 CONTROLLERS = ("egress", "hosts")
 QUOTAS = Resource("", "v1", "ResourceQuota", "resourcequotas", True, UnstructuredObject)
@@ -446,7 +446,7 @@ async def test_something_else_answers_in_the_servers_place(stricken: Cluster, pa
 
 async def test_the_api_server_is_slow(stricken: Cluster) -> None:
     """As long as the lease is renewed in time work goes on; slower than that nobody leads, and it is said."""
-    async with story(stricken, terms=Terms(duration=6, renew=3.0, retry=0.3, request=2.0), pace=PACE) as told:
+    async with story(stricken, terms=LeaseTimings(duration=6, renew=3.0, retry=0.3, request=2.0), pace=PACE) as told:
         told.gate.delay_all = 0.5
         await told.edit()
         await until(lambda: f"HTTPS_PROXY={OTHER}" in environment(told.host, "kubelet"))

@@ -27,7 +27,7 @@ from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.errors import ConnectionFailed, StatusError
 from transom.kube.objects import UnstructuredObject
-from transom.kube.reflector import ReflectorPace
+from transom.kube.reflector import ReflectorTimings
 from transom.kube.resources import EGRESS_PROXIES, Resource
 from transom.manifests.definitions import build_crds
 from transom.manifests.roles import ALWAYS, GRANTS, iter_roles
@@ -228,7 +228,7 @@ class Installed:
         await asyncio.to_thread(self.cluster.control_plane.apply, changed)
 
     @contextlib.asynccontextmanager
-    async def operator(self, reflector: ReflectorPace = QUICK) -> AsyncIterator[Operator]:
+    async def operator(self, reflector: ReflectorTimings = QUICK) -> AsyncIterator[Operator]:
         plane, namespace = self.cluster.control_plane, self.cluster.namespace
         token = await asyncio.to_thread(plane.create_service_account_token, namespace, "transom")
         connection = connect(str(plane.write_kubeconfig(f"{namespace}-run", token)))

@@ -17,7 +17,7 @@ from transom.diagnosis.outstanding import (
 )
 from transom.diagnosis.overview import build_overview
 from transom.diagnosis.snapshot import ClusterSnapshot, ReadFailure
-from transom.pods.outdated import Outdated
+from transom.pods.outdated import OutdatedWorkload
 
 NOW = datetime(2026, 11, 28, 12, tzinfo=UTC)
 NS = "transom-system"
@@ -160,7 +160,7 @@ def test_what_is_missing(seen: ClusterSnapshot, wanted: WaitCriteria, expected: 
 
 
 def test_pods_count_where_they_are_asked_for() -> None:
-    seen, old = cluster(), Outdated("shop", "Deployment", "web", 5, 3, "kubectl rollout restart deployment/web -n shop")
+    seen, old = cluster(), OutdatedWorkload("shop", "Deployment", "web", 5, 3, "kubectl rollout restart deployment/web -n shop")
     assert find_unready(seen, build_overview(seen), WaitCriteria(ALL_HOSTS), (old,)) == ()
     (missing,) = find_unready(seen, build_overview(seen), WaitCriteria((Part.PODS,)), (old,))
     assert (missing.display_name, missing.reason) == ("Deployment/shop/web", "Outdated")

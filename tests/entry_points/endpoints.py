@@ -16,7 +16,7 @@ from tests.entry_points.attacks import ANSWER_VARIANTS
 from tests.entry_points.entry_point import MIB, Bench
 
 from transom.controllers.join.api_server_trust import ApiServerTrust
-from transom.controllers.pods.registered import _call_server, _Fault
+from transom.controllers.pods.registered import _check_server, _ServerFault
 from transom.http.downloads import DownloadError, Route, download, fetch_checksum
 from transom.http.readiness import probe
 from transom.proxy.settings import Egress
@@ -43,9 +43,9 @@ class _EndpointBench(Bench):
             "checksum": self._read_checksum,
             "file": self._read_file,
             "readiness": lambda: probe(Egress(readiness_endpoints=(self._url,)), pause=0),
-            "admission server": lambda: _call_server(self._secure, self._bundle),
+            "admission server": lambda: _check_server(self._secure, self._bundle),
             "page": lambda: _fetch_directly(Fetch(url=self._url, what="page")),
-            "API server": lambda: ApiServerTrust().find_problem(
+            "API server": lambda: ApiServerTrust().find_trust_problem(
                 {"server": self._secure, "certificate-authority-data": self._bundle}
             ),
         }
@@ -63,7 +63,7 @@ class _EndpointBench(Bench):
         for server in (self._plain, self._encrypted):
             server.headers, server.chunks = _ANSWERS[variant]
             server.status = b"302 Found" if "redirect" in variant else b"200 OK"
-        with contextlib.suppress(DownloadError, _Fault):
+        with contextlib.suppress(DownloadError, _ServerFault):
             await self._readers[reader]()
 
     async def serve_neighbour(self) -> None:

@@ -40,12 +40,12 @@ from transom.controllers.operator import Operator
 from transom.controllers.rollout.drain import PODS, Drain
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.options import Options
-from transom.kube.bounds import get_bound
+from transom.kube.bounds import get_memory_limit
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, ConfigurationError
 from transom.kube.events import Regarding
 from transom.kube.execution import EXEC_PROTOCOLS
-from transom.kube.reading import read_object
+from transom.kube.reading import decode_object
 from transom.kube.reflector import Reflector
 from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES, Resource
 from transom.kube.store import ObjectKey, Store
@@ -74,7 +74,7 @@ class _Neighbour:
     def __init__(self, server: StrangersApiServer, client: Client) -> None:
         self._server, self._made = server, 0
         self.store: Store[Any] = Store()
-        self.reflector = Reflector(client, HONEST, self.store, pace=QUICK)
+        self.reflector = Reflector(client, HONEST, self.store, timings=QUICK)
         server.objects[HONEST.build_path()] = []
 
     async def serve(self) -> None:
@@ -88,9 +88,9 @@ class _Neighbour:
 class _KindBench(Bench):
     def __init__(self, server: StrangersApiServer, client: Client, resource: Resource[Any], neighbour: _Neighbour) -> None:
         self._server, self._client, self._resource, self._neighbour = server, client, resource, neighbour
-        self._bound = get_bound(resource)
-        self.store: Store[Any] = Store(bound=self._bound)
-        self.reflector = Reflector(client, resource, self.store, pace=QUICK)
+        self._bound = get_memory_limit(resource)
+        self.store: Store[Any] = Store(memory_limit=self._bound)
+        self.reflector = Reflector(client, resource, self.store, timings=QUICK)
         server.objects[resource.build_path()] = []
 
     async def attack(self, name: str) -> None:
@@ -102,7 +102,7 @@ class _KindBench(Bench):
             text = HOSTILE_OBJECTS[name](self._resource.type, name)
             self._server.objects[path] = [text]
             self._server.send(path, b'{"type":"ADDED","object":' + text + b"}\n")
-            listing = await self._client.list_objects(self._resource, bound=self._bound)
+            listing = await self._client.list_objects(self._resource, memory_limit=self._bound)
             assert len(listing.items) + len(listing.malformed) == 1
         await self._follow_on(path, f"after-{name.replace(' ', '-')}")
 
@@ -212,7 +212,7 @@ class _OperatorBench(Bench):
         }
         raw = msgspec.json.encode({"metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": spec})
         store = self._certificates._stores[0]
-        read = read_object(REQUESTS, raw)
+        read = decode_object(REQUESTS, raw)
         assert read.object is not None
         store.put(read.object)
         await self._certificates.reconcile(ObjectKey(None, name), self._leadership)

@@ -140,7 +140,7 @@ def _shorten(patched: pytest.MonkeyPatch) -> None:
 
     def set_deadline_of_peer(self: BoundedConnection, seconds: float, expire: Callable[[], None]) -> None:
         peer = None if self._wire is None else self._wire.get_extra_info("peername")
-        is_honest = expire == self._end_late and (peer is None or peer[0] != STRANGER)
+        is_honest = expire == self._close_timed_out and (peer is None or peer[0] != STRANGER)
         set_deadline(self, PATIENCE if is_honest else min(seconds, _SECONDS), expire)
 
     patched.setattr(BoundedConnection, "set_deadline", set_deadline_of_peer)

@@ -6,7 +6,7 @@ from tests.entry_points import endpoints, files, hosts, kubernetes, ports
 from tests.entry_points.entry_point import MIB, EntryPoint
 from tests.kube.test_bounds import FOLLOWED
 
-from transom.kube.bounds import get_bound
+from transom.kube.bounds import get_memory_limit
 from transom.kube.resources import Resource
 
 _YAML: Final = "sources/yaml_text.py _Reader.__init__()"
@@ -15,7 +15,7 @@ _CONNECT: Final = ("hosts/ssh/connections.py open_connection()", "hosts/ssh/conn
 
 def _build_kind(name: str, resource: Resource[Any]) -> EntryPoint:
     """Return the row of a kind that is followed: whoever may write it makes objects as large as the API server takes."""
-    bound = get_bound(resource)
+    bound = get_memory_limit(resource)
     retained = min(bound.store, (len(kubernetes.SHAPES) + 1) * (bound.object + (20 << 10))) + MIB
     return EntryPoint(f"kind {name}", (name,), kubernetes.SHAPES, kubernetes.open_kind(name), 160 * MIB, retained)
 

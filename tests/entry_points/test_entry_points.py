@@ -13,9 +13,9 @@ from tests.entry_points.table import ENTRY_POINTS
 from tests.entry_points.trusted import TRUSTED
 from tests.kube.test_bounds import FOLLOWED
 
-from transom.kube.bounds import Bound
+from transom.kube.bounds import MemoryLimit
 from transom.kube.errors import ApiError
-from transom.kube.transport import Bounds
+from transom.kube.transport import TransportLimits
 
 ROWS = {row.name: row for row in ENTRY_POINTS}
 
@@ -72,12 +72,12 @@ REMOVED: dict[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
     ),
     "the memory of a kind": (
         "kind namespaces. Metadata",
-        {"transom.kube.bounds.BOUNDS": defaultdict(lambda: Bound(1 << 40, 1 << 40))},
+        {"transom.kube.bounds.BOUNDS": defaultdict(lambda: MemoryLimit(1 << 40, 1 << 40))},
         ("labels", "annotations", "owners", "long-texts"),
     ),
     "the size of a foreign answer": (
         "API servers of workload clusters",
-        {"transom.kube.connection.FOREIGN": Bounds(connections=2)},
+        {"transom.kube.connection.FOREIGN": TransportLimits(connections=2)},
         ("compressed",),
     ),
     "the items of a pod": (

@@ -9,11 +9,11 @@ from lab.control_plane import ControlPlane
 
 from transom.kube.backoff import Backoff
 from transom.kube.objects import ObjectMeta, Projected, UnstructuredObject
-from transom.kube.reflector import Reflector, ReflectorPace
+from transom.kube.reflector import Reflector, ReflectorTimings
 from transom.kube.resources import Resource
 from transom.kube.store import Store
 
-QUICK = ReflectorPace(backoff=Backoff(0.05, 0.4), absent=Backoff(0.1, 0.4), watch=60, inactivity=20.0, least=0.05)
+QUICK = ReflectorTimings(backoff=Backoff(0.05, 0.4), absent=Backoff(0.1, 0.4), watch=60, inactivity=20.0, least=0.05)
 
 
 class GadgetSpec(Projected, frozen=True):

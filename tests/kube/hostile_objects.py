@@ -10,13 +10,13 @@ import msgspec
 
 from transom.controllers.clusters.app_kinds import CachedApp, CachedRelease, _App, _Release
 from transom.controllers.runtime.owned import OwnedConfigMap, _ConfigMap
-from transom.kube.objects import BundleHolder, UnstructuredObject, _ManagedConfigMap
+from transom.kube.objects import BundleConfigMap, UnstructuredObject, _ManagedConfigMap
 
 SIZE: Final = 1 << 20
 _READ_AS: Final[Mapping[type, type]] = {
     CachedApp: _App,
     CachedRelease: _Release,
-    BundleHolder: _ManagedConfigMap,
+    BundleConfigMap: _ManagedConfigMap,
     OwnedConfigMap: _ConfigMap,
 }
 """What the classes that decode by themselves decode first."""

@@ -14,10 +14,10 @@ from tests.windows.hostile_requests import HOSTILE_REQUESTS
 
 from transom.controllers.operator import Operator
 from transom.controllers.runtime.options import Options
-from transom.kube.bounds import BOUNDS, Bound, get_bound, measure_retained
+from transom.kube.bounds import BOUNDS, MemoryLimit, get_memory_limit, estimate_memory_size
 from transom.kube.client import Client
 from transom.kube.objects import Metadata, ObjectMeta
-from transom.kube.reading import read_object
+from transom.kube.reading import decode_object
 from transom.kube.resources import BUNDLE_HOLDERS, Resource
 from transom.kube.store import ObjectKey, Store
 from transom.webhook.service_names import NAMED_SERVICES
@@ -45,16 +45,16 @@ def test_every_kind_that_is_followed_has_a_bound_and_no_other() -> None:
 
 def test_a_kind_without_a_bound_cannot_be_followed() -> None:
     with pytest.raises(KeyError):
-        get_bound(Resource("example.com", "v1", "Gadget", "gadgets", True, Metadata))
+        get_memory_limit(Resource("example.com", "v1", "Gadget", "gadgets", True, Metadata))
 
 
 @pytest.mark.parametrize("shape", HOSTILE_OBJECTS)
 @pytest.mark.parametrize("kind", FOLLOWED)
 def test_large_objects_leave_no_more_behind_than_their_bound(kind: str, shape: str) -> None:
     resource = FOLLOWED[kind]
-    bound = get_bound(resource)
+    bound = get_memory_limit(resource)
     text = HOSTILE_OBJECTS[shape](resource.type, "name-0")
-    store: Store[Any] = Store(bound=bound)
+    store: Store[Any] = Store(memory_limit=bound)
     for number in range(_FEW):
         feed(store, resource, text.replace(b"name-0", f"name-{number}".encode()))
     retained = measure_memory(store)
@@ -76,7 +76,7 @@ def measure_memory(store: Store[Any]) -> int:
 
 def feed(store: Store[Any], resource: Resource[Any], text: bytes) -> None:
     """Put an object into a store as a reflector does."""
-    read = read_object(resource, msgspec.Raw(text))
+    read = decode_object(resource, msgspec.Raw(text))
     if read.object is not None:
         store.put(read.object, read.malformed)
     elif read.malformed is not None:
@@ -93,7 +93,7 @@ def test_what_is_measured_is_about_what_python_keeps(text: str) -> None:
         real = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert real / 3 < measure_retained(copy) < real * 3
+    assert real / 3 < estimate_memory_size(copy) < real * 3
 
 
 def put(store: Store[Metadata], name: str, size: int, version: str = "1") -> None:
@@ -102,7 +102,7 @@ def put(store: Store[Metadata], name: str, size: int, version: str = "1") -> Non
 
 
 def test_a_full_store_refuses_what_is_new_and_takes_it_once_there_is_room() -> None:
-    store: Store[Metadata] = Store(bound=Bound(20_000, 50_000))
+    store: Store[Metadata] = Store(memory_limit=MemoryLimit(20_000, 50_000))
     for name in ("a", "b", "c", "d", "e", "f"):
         put(store, name, 10_000)
     assert [name.name for name in store.take_snapshot().iter_keys()] == ["a", "b", "c", "d"]
@@ -117,7 +117,7 @@ def test_a_full_store_refuses_what_is_new_and_takes_it_once_there_is_room() -> N
 
 
 def test_an_object_that_grew_too_large_stays_as_it_was_and_is_named() -> None:
-    store: Store[Metadata] = Store(bound=Bound(20_000, 50_000))
+    store: Store[Metadata] = Store(memory_limit=MemoryLimit(20_000, 50_000))
     put(store, "a", 100)
     put(store, "a", 30_000, "2")
     kept = store.take_snapshot().find_named("a", "tenant")
@@ -129,7 +129,7 @@ def test_an_object_that_grew_too_large_stays_as_it_was_and_is_named() -> None:
 
 
 def test_notes_of_what_does_not_fit_are_bounded_too() -> None:
-    store: Store[Metadata] = Store(bound=Bound(1_000, 50_000))
+    store: Store[Metadata] = Store(memory_limit=MemoryLimit(1_000, 50_000))
     for number in range(1_000):
         put(store, f"name-{number}", 2_000)
     assert 10 < len(store.malformed) < 100
@@ -142,7 +142,7 @@ def test_a_kubelet_cannot_make_its_node_vanish() -> None:
     addresses = [{"type": "Hostname", "address": f"host-{number}"} for number in range(10_000)]
     addresses.insert(0, {"type": "InternalIP", "address": "x" * 100_000})
     value = {"metadata": {"name": "win-1", "uid": "u"}, "status": {"addresses": addresses}}
-    store: Store[Any] = Store(bound=get_bound(resource))
+    store: Store[Any] = Store(memory_limit=get_memory_limit(resource))
     feed(store, resource, msgspec.json.encode(value))
     assert ObjectKey(None, "win-1") in store.take_snapshot()
 
@@ -153,7 +153,7 @@ def test_a_bundle_that_kubectl_applied_is_kept() -> None:
         "metadata": {"name": "trust", "namespace": "tenant", "annotations": {"last-applied": "x" * 250_000}},
         "data": {"ca-bundle.crt": "x" * 250_000},
     }
-    store: Store[Any] = Store(bound=get_bound(BUNDLE_HOLDERS))
+    store: Store[Any] = Store(memory_limit=get_memory_limit(BUNDLE_HOLDERS))
     feed(store, BUNDLE_HOLDERS, msgspec.json.encode(value))
     assert ObjectKey("tenant", "trust") in store.take_snapshot()
 
@@ -161,7 +161,7 @@ def test_a_bundle_that_kubectl_applied_is_kept() -> None:
 def test_stores_have_the_bound_of_their_kind() -> None:
     client = cast(Client, SimpleNamespace(connection=SimpleNamespace(server="https://api.example")))
     for reflector in Operator(client, Options()).informers.reflectors:
-        assert reflector._store.bound == get_bound(reflector.resource)
+        assert reflector._store.bound == get_memory_limit(reflector.resource)
 
 
 async def test_a_list_keeps_no_more_than_its_bound_while_it_is_read() -> None:
@@ -174,12 +174,12 @@ async def test_a_list_keeps_no_more_than_its_bound_while_it_is_read() -> None:
 
     client = Server(cast(Any, None))
     resource = Resource("", "v1", "Gadget", "gadgets", True, Metadata)
-    listing = await client.list_objects(resource, bound=Bound(20_000, 45_000))
+    listing = await client.list_objects(resource, memory_limit=MemoryLimit(20_000, 45_000))
     assert [item.metadata.name for item in listing.items] == ["name-0", "name-2", "name-3", "name-4"]
     problems = {item.metadata.metadata.name: item.problem for item in listing.malformed}
     assert "too large" in problems["name-1"]
     assert "no room" in problems["name-5"]
-    assert measure_retained(listing.malformed[-1]) < 2_000
+    assert estimate_memory_size(listing.malformed[-1]) < 2_000
     assert len((await client.list_objects(resource)).items) == len(items)
 
 
@@ -188,7 +188,7 @@ def test_a_large_certificate_request_is_kept_without_its_text(name: str) -> None
     resource = next(item for item in FOLLOWED.values() if item.kind == "CertificateSigningRequest")
     text = base64.b64encode(HOSTILE_REQUESTS[name]()).decode()
     value = {"metadata": {"name": "csr", "annotations": {"a": "x" * 200_000}}, "spec": {"request": text, "username": "u"}}
-    store: Store[Any] = Store(bound=get_bound(resource))
+    store: Store[Any] = Store(memory_limit=get_memory_limit(resource))
     feed(store, resource, msgspec.json.encode(value))
     kept = store.take_snapshot().find_named("csr")
     assert (kept.spec.request, kept.spec.is_too_large, kept.spec.username) == ("", True, "u")

@@ -11,7 +11,7 @@ from tests.support.waiting import until
 from transom.kube import client
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import AnswerTooLarge, Conflict, ConnectionFailed, NotFound
+from transom.kube.errors import ResponseTooLarge, Conflict, ConnectionFailed, NotFound
 from transom.kube.lease import LeaseLost
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES
 
@@ -128,7 +128,7 @@ async def test_a_list_of_large_objects_comes_in_smaller_pages(
     for number in range(12):
         await direct.create(CONFIG_MAPS, config_map(f"large-{number:02}", "pages", text="x" * 1_000_000), "pages")
     since = control_plane.get_moment()
-    listing = await direct.list_objects(CONFIG_MAPS, "pages", page=8)
+    listing = await direct.list_objects(CONFIG_MAPS, "pages", page_size=8)
     names = {f"large-{number:02}" for number in range(12)} | {f"a-small-{number}" for number in range(8)}
     assert sorted(item.metadata.name for item in listing.items) == sorted(names)
     limits = [entry["requestURI"].split("limit=")[1] for entry in control_plane.read_audit(since) if entry["verb"] == "list"]
@@ -137,5 +137,5 @@ async def test_a_list_of_large_objects_comes_in_smaller_pages(
         await direct.delete(CONFIG_MAPS, name, "pages")
     # one that is too large by itself is named
     monkeypatch.setattr(client, "_MAX_PAGE", 100)
-    with pytest.raises(AnswerTooLarge, match="more than 100 bytes"):
+    with pytest.raises(ResponseTooLarge, match="more than 100 bytes"):
         await direct.list_objects(CONFIG_MAPS, "kube-system")

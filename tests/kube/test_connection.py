@@ -304,11 +304,11 @@ def test_several_kubeconfigs_are_one_as_kubectl_reads_them(tmp_path: Path, monke
     )
     listed = [str(tmp_path / name) for name in ("absent", "one/config", "two/config")]
     monkeypatch.setenv("KUBECONFIG", os.pathsep.join(listed))
-    assert kubeconfig.read().contexts == ["x", "y"]
-    assert kubeconfig.choose().context == "x"
-    other = kubeconfig.choose(context="y")
+    assert kubeconfig.read_kubeconfig().contexts == ["x", "y"]
+    assert kubeconfig.select_context().context == "x"
+    other = kubeconfig.select_context(context="y")
     assert other.cluster.server == "https://127.0.0.1:1"
     assert other.user.token_file == str(tmp_path / "two" / "token")
     monkeypatch.setenv("KUBECONFIG", listed[0])
     with pytest.raises(ConfigurationError, match="--kubeconfig or KUBECONFIG can name another"):
-        kubeconfig.choose()
+        kubeconfig.select_context()

@@ -19,9 +19,9 @@ async def test_one_answer_is_for_all_as_long_as_it_is_young() -> None:
 
     groups = ApiGroups(get_json)
     wanted = ("apps", "cluster.x-k8s.io", "config.openshift.io", "")
-    assert await asyncio.gather(*(groups.can_have(group, 3600) for group in wanted)) == [True, False, False, True]
+    assert await asyncio.gather(*(groups.has_group(group, 3600) for group in wanted)) == [True, False, False, True]
     assert asked == ["/apis"]
-    assert not await groups.can_have("cluster.x-k8s.io", -1)
+    assert not await groups.has_group("cluster.x-k8s.io", -1)
     assert asked == ["/apis", "/apis"]
 
 
@@ -35,9 +35,9 @@ async def test_where_nobody_can_tell_the_kind_itself_is_asked_for() -> None:
         return answer
 
     groups = ApiGroups(get_json)
-    assert await groups.can_have("apps", 3600)
-    assert await groups.can_have("apps", 3600)
-    assert not await groups.can_have("apps", 3600)
+    assert await groups.has_group("apps", 3600)
+    assert await groups.has_group("apps", 3600)
+    assert not await groups.has_group("apps", 3600)
 
 
 async def test_who_asks_at_the_same_time_shares_the_answer_and_who_comes_later_asks_anew() -> None:

@@ -16,9 +16,9 @@ from tests.support.repository import DOCS
 
 from lab import golang
 from transom.kube.client import Client
-from transom.kube.credentials import PluginCredentials, describe_cluster
+from transom.kube.credentials import PluginCredentials, build_exec_cluster
 from transom.kube.errors import ConfigurationError, ConnectionFailed
-from transom.kube.kubeconfig import ClusterEntry, choose, choose_untrusted_context
+from transom.kube.kubeconfig import ClusterEntry, select_context, choose_untrusted_context
 from transom.kube.kubeconfig_fields import KUBECONFIG_FIELDS, Treatment
 
 UPSTREAM = yaml.safe_load(Path(__file__).with_name("client_go_fields.yaml").read_text())
@@ -318,7 +318,7 @@ async def test_plugin_gets_the_cluster_only_where_it_asks_for_it(tmp_path: Path,
     cluster = CLUSTER | {"certificate-authority": "ca.crt"}
     user = plugin("./plugin", provideClusterInfo=provide)
     (tmp_path / "config").write_text(yaml.safe_dump(kubeconfig(cluster, user)))
-    chosen = choose(str(tmp_path / "config"))
+    chosen = select_context(str(tmp_path / "config"))
     assert chosen.user.exec is not None
     with pytest.raises(ConfigurationError):
         await PluginCredentials(chosen.user.exec, chosen.cluster, chosen.source).get()
@@ -339,7 +339,7 @@ async def test_plugin_gets_the_cluster_only_where_it_asks_for_it(tmp_path: Path,
 
 
 def test_cluster_that_says_little_gives_a_plugin_little() -> None:
-    assert describe_cluster(ClusterEntry("https://x")) == {"server": "https://x"}
+    assert build_exec_cluster(ClusterEntry("https://x")) == {"server": "https://x"}
 
 
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h", "socks4", "SOCKS5"])

@@ -13,7 +13,7 @@ from tests.kube.virtual_time import VirtualLoop, run
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, Conflict, ConnectionFailed, NotFound, StatusError
 from transom.kube.history import ServerHistory
-from transom.kube.lease import LeaseElection, LeaseLost, LeaseTerm, Terms
+from transom.kube.lease import LeaseElection, LeaseLost, LeaseTerm, LeaseTimings
 from transom.kube.objects import LeaseObject
 
 
@@ -330,7 +330,7 @@ def test_three_of_which_any_may_fail_at_any_time_are_never_two() -> None:
 
 def test_terms_that_could_overlap_are_refused() -> None:
     with pytest.raises(ValueError, match="keep two holders apart"):
-        Terms(duration=15, renew=14.0, request=3.0)
+        LeaseTimings(duration=15, renew=14.0, request=3.0)
 
 
 @pytest.mark.parametrize("behind", [1, 5, 40])

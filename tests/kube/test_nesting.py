@@ -15,7 +15,7 @@ from transom.controllers.machines.machine_objects import CONTROL_PLANES, TEMPLAT
 from transom.controllers.runtime.cached import CLUSTERS, INSTANCES, NODES
 from transom.kube import nesting
 from transom.kube.nesting import MAX_LEVELS, is_too_deep, truncate_nesting
-from transom.kube.reading import TOO_DEEP, ReadResult, decode_json, decode_outer, parse_metadata, read_object
+from transom.kube.reading import TOO_DEEP, DecodeResult, decode_json, decode_envelope, parse_metadata, decode_object
 from transom.kube.resources import BUNDLE_HOLDERS, SECRETS, Resource
 
 TEXTS = st.text(st.sampled_from('a\\"{}[],: é\n\u0000\U0001f600'), max_size=6)
@@ -88,7 +88,7 @@ def test_as_deep_as_kubernetes_takes(data: bytes) -> None:
 @pytest.mark.parametrize("resource", KINDS, ids=lambda item: item.kind)
 @pytest.mark.parametrize("levels", [150, 250, 1_100, 9_900])
 def test_an_object_of_any_depth_is_read_and_one_that_is_too_deep_named(resource: Resource[Any], levels: int) -> None:
-    read = read_object(resource, with_deep("one", levels))
+    read = decode_object(resource, with_deep("one", levels))
     assert read.object is not None
     assert (read.object.metadata.name, read.object.metadata.namespace) == ("one", "shop")
     if levels < MAX_LEVELS:
@@ -123,8 +123,8 @@ async def test_one_deep_object_spoils_no_other_of_its_page() -> None:
     body = b'{"items":[' + b",".join((with_deep("a", 2), with_deep("deep", 9_900), with_deep("b", 2))) + b"]}"
     with pytest.raises(RecursionError):
         decode(body)
-    page = await decode_outer(decode, body)
-    found: list[ReadResult[Any]] = [read_object(RELEASES, raw) for raw in page.items]
+    page = await decode_envelope(decode, body)
+    found: list[DecodeResult[Any]] = [decode_object(RELEASES, raw) for raw in page.items]
     assert [item.object.metadata.name for item in found if item.object is not None] == ["a", "deep", "b"]
     assert [item.malformed.problem if item.malformed else "" for item in found] == ["", TOO_DEEP, ""]
 
@@ -159,7 +159,7 @@ ODD: tuple[tuple[str, bytes], ...] = (
 @pytest.mark.parametrize("resource", KINDS, ids=lambda item: item.kind)
 @pytest.mark.parametrize("data", [data for _, data in ODD], ids=[name for name, _ in ODD])
 def test_whatever_an_object_is_it_is_read_or_set_aside(resource: Resource[Any], data: bytes) -> None:
-    read = read_object(resource, data)
+    read = decode_object(resource, data)
     assert (read.object is None) == (read.malformed is not None)
     if read.malformed is not None:
         assert read.malformed.problem
@@ -171,7 +171,7 @@ def test_whatever_an_object_is_it_is_read_or_set_aside(resource: Resource[Any], 
 )
 def test_reading_ends_as_it_says(data: bytes) -> None:
     for resource in KINDS:
-        read = read_object(resource, data)
+        read = decode_object(resource, data)
         assert read.object is not None or read.malformed is not None
         assert read.malformed is None or not read.malformed.problem.startswith("a fault of Transom"), read.malformed
     parse_metadata(data)

@@ -14,7 +14,7 @@ from tests.kube.hostile_kubeconfigs import (
 )
 
 from transom.kube.client import Client
-from transom.kube.connection import connect_foreign
+from transom.kube.connection import connect_untrusted_cluster
 from transom.kube.errors import ConfigurationError, ConnectionFailed
 from transom.kube.kubeconfig import choose_untrusted_context
 from transom.kube.permitted_networks import PermittedNetworks
@@ -34,7 +34,7 @@ class Listener:
 async def ask(kubeconfig: dict[str, Any], permitted: PermittedNetworks, own_proxy: str | None = None) -> str:
     """Return why a request by a tenant's kubeconfig fails."""
     try:
-        connection = connect_foreign(choose_untrusted_context(kubeconfig, "Secret t/c-kubeconfig"), own_proxy, permitted)
+        connection = connect_untrusted_cluster(choose_untrusted_context(kubeconfig, "Secret t/c-kubeconfig"), own_proxy, permitted)
     except ConfigurationError as error:
         return str(error)
     try:
@@ -49,7 +49,7 @@ async def ask(kubeconfig: dict[str, Any], permitted: PermittedNetworks, own_prox
 @pytest.mark.parametrize("name", REFUSED_AT_ONCE)
 async def test_an_address_is_refused_before_anything_is_sent(name: str) -> None:
     with pytest.raises(ConfigurationError, match="is not permitted") as raised:
-        connect_foreign(choose_untrusted_context(REFUSED_AT_ONCE[name](), "Secret t/c-kubeconfig"))
+        connect_untrusted_cluster(choose_untrusted_context(REFUSED_AT_ONCE[name](), "Secret t/c-kubeconfig"))
     assert "--workload-cluster-networks" in str(raised.value)
     assert f"cluster.{'proxy-url' if name.startswith('proxy-') else 'server'}" in str(raised.value)
 

@@ -135,7 +135,7 @@ def test_a_change_does_not_wait_for_the_backoff() -> None:
         queue.add("a")
         await queue.take()
         began = asyncio.get_running_loop().time()
-        queue.finish("a", failed=True, at_least=600)
+        queue.finish("a", failed=True, min_backoff=600)
         queue.add("a")
         assert await queue.take() == "a"
         assert asyncio.get_running_loop().time() == began
@@ -157,7 +157,7 @@ def test_the_shortest_delay_holds_and_a_pass_stands_for_it() -> None:
         queue.add("a", Priority.CHECK, after=60)
         assert await queue.take() == "a"
         assert loop.time() - began == pytest.approx(5)
-        queue.finish("a", again=1800)
+        queue.finish("a", requeue_after=1800)
         assert await queue.take() == "a"
         assert loop.time() - began == pytest.approx(1805)
         queue.finish("a")
@@ -307,7 +307,7 @@ def test_what_failed_is_handed_out_at_once_when_the_cause_is_gone() -> None:
             queue.add(key)
         for _ in range(9):
             while (key := await queue.take()) != "failed":
-                queue.finish(key, again=1800.0)
+                queue.finish(key, requeue_after=1800.0)
             queue.finish("failed", failed=True)
         assert len(queue) == 0
         queue.retry_failed()

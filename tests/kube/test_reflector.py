@@ -15,7 +15,7 @@ from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.errors import UnreadableObject
 from transom.kube.reading import TOO_DEEP
-from transom.kube.reflector import Reflector, ReflectorPace
+from transom.kube.reflector import Reflector, ReflectorTimings
 from transom.kube.store import Store
 
 pytestmark = pytest.mark.lab
@@ -30,7 +30,7 @@ async def test_it_follows_what_is_made_changed_and_deleted(direct: Client) -> No
     store: Store[Gadget] = Store()
     told: list[tuple[str, bool, bool]] = []
     store.subscribe(lambda name, before, after: told.append((name.name, before is not None, after is not None)))
-    reflector = Reflector(direct, GADGETS, store, pace=QUICK)
+    reflector = Reflector(direct, GADGETS, store, timings=QUICK)
     await put(direct, "a", 1)
     async with following(reflector):
         await reflector.synced.wait()
@@ -53,7 +53,7 @@ async def test_what_nobody_may_see_is_not_there_where_it_is_optional(control_pla
     connection = connect(str(control_plane.write_kubeconfig("nobody", token)))
     store: Store[Gadget] = Store()
     await put(direct, "a", 1)
-    pace = ReflectorPace(absent=Backoff(0.1, 0.1))
+    pace = ReflectorTimings(absent=Backoff(0.1, 0.1))
     rules = [{"apiGroups": [GADGETS.group], "resources": [GADGETS.plural], "verbs": ["list", "watch"]}]
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "gadgets"}}
     bound = {
@@ -61,7 +61,7 @@ async def test_what_nobody_may_see_is_not_there_where_it_is_optional(control_pla
         "subjects": [{"kind": "ServiceAccount", "name": "nobody", "namespace": "default"}],
     }
     try:
-        reflector = Reflector(Client(connection), GADGETS, store, pace=pace, optional=True)
+        reflector = Reflector(Client(connection), GADGETS, store, timings=pace, optional=True)
         async with following(reflector):
             await reflector.synced.wait()
             assert (reflector.present, len(store)) == (False, 0)
@@ -78,7 +78,7 @@ async def test_what_nobody_may_see_is_not_there_where_it_is_optional(control_pla
 @pytest.mark.usefixtures("gadgets")
 async def test_a_list_of_many_pages_is_one_list(direct: Client) -> None:
     await asyncio.gather(*(put(direct, f"g{number:02}", number) for number in range(25)))
-    listing = await direct.list_objects(GADGETS, "default", page=10)
+    listing = await direct.list_objects(GADGETS, "default", page_size=10)
     assert sorted(item.metadata.name for item in listing.items) == [f"g{number:02}" for number in range(25)]
     nothing = await direct.list_objects(GADGETS, "kube-system")
     assert (nothing.items, nothing.malformed) == ([], [])
@@ -90,7 +90,7 @@ async def test_a_list_of_many_pages_is_one_list(direct: Client) -> None:
 async def test_a_watch_cut_in_the_middle_goes_on_where_it_was(direct: Client, relayed: Client, relay: Relay, at: int) -> None:
     store: Store[Gadget] = Store()
     told: list[str] = []
-    reflector = Reflector(relayed, GADGETS, store, pace=QUICK)
+    reflector = Reflector(relayed, GADGETS, store, timings=QUICK)
     async with following(reflector):
         await reflector.synced.wait()
         store.subscribe(lambda name, before, after: told.append(name.name))
@@ -115,7 +115,7 @@ async def test_what_was_deleted_while_nobody_could_see_it_is_gone_after_a_410(
 ) -> None:
     store: Store[Gadget] = Store()
     told: list[tuple[str, bool]] = []
-    reflector = Reflector(relayed, GADGETS, store, pace=QUICK)
+    reflector = Reflector(relayed, GADGETS, store, timings=QUICK)
     await put(direct, "kept", 1)
     await put(direct, "deleted", 1)
     await put(direct, "changed", 1)
@@ -141,7 +141,7 @@ async def test_what_was_deleted_while_nobody_could_see_it_is_gone_after_a_410(
 @pytest.mark.usefixtures("gadgets")
 async def test_a_killed_server_that_comes_back_is_followed_again(control_plane: ControlPlane, direct: Client) -> None:
     store: Store[Gadget] = Store()
-    reflector = Reflector(direct, GADGETS, store, pace=QUICK)
+    reflector = Reflector(direct, GADGETS, store, timings=QUICK)
     await put(direct, "a", 1)
     async with following(reflector):
         await reflector.synced.wait()
@@ -157,8 +157,8 @@ async def test_a_killed_server_that_comes_back_is_followed_again(control_plane: 
 @pytest.mark.usefixtures("gadgets")
 async def test_a_silent_server_is_left(direct: Client, relayed: Client, relay: Relay) -> None:
     store: Store[Gadget] = Store()
-    pace = ReflectorPace(backoff=QUICK.backoff, inactivity=0.5, least=0.05)
-    reflector = Reflector(relayed, GADGETS, store, pace=pace)
+    pace = ReflectorTimings(backoff=QUICK.backoff, inactivity=0.5, least=0.05)
+    reflector = Reflector(relayed, GADGETS, store, timings=pace)
     async with following(reflector):
         await reflector.synced.wait()
         relay.silent = True
@@ -174,7 +174,7 @@ async def test_a_silent_server_is_left(direct: Client, relayed: Client, relay: R
 async def test_a_slow_list_arrives_whole(direct: Client, relayed: Client, relay: Relay) -> None:
     await asyncio.gather(*(put(direct, f"g{number:02}", number) for number in range(40)))
     store: Store[Gadget] = Store()
-    reflector = Reflector(relayed, GADGETS, store, pace=QUICK)
+    reflector = Reflector(relayed, GADGETS, store, timings=QUICK)
     relay.chunk, relay.pause = 2000, 0.05
     async with following(reflector):
         await reflector.synced.wait()
@@ -187,7 +187,7 @@ async def test_errors_of_the_server_are_waited_out(control_plane: ControlPlane, 
     """Without etcd the server answers 500s, or nothing in time."""
     store: Store[Gadget] = Store()
     await put(direct, "a", 1)
-    reflector = Reflector(direct, GADGETS, store, pace=QUICK)
+    reflector = Reflector(direct, GADGETS, store, timings=QUICK)
     control_plane.kill("etcd")
     try:
         async with following(reflector):
@@ -208,7 +208,7 @@ async def test_an_object_that_does_not_fit_spoils_no_other(direct: Client) -> No
     with pytest.raises(UnreadableObject, match=r"Gadget: Expected `int \| null`, got `str` - at `\$\.spec\.size`"):
         await direct.get(GADGETS, "bad", "default")
     store: Store[Gadget] = Store()
-    reflector = Reflector(direct, GADGETS, store, pace=QUICK)
+    reflector = Reflector(direct, GADGETS, store, timings=QUICK)
     async with following(reflector):
         await reflector.synced.wait()
         assert sizes(store) == {"good": 1, "null": None}
@@ -229,7 +229,7 @@ async def test_an_object_that_does_not_fit_spoils_no_other(direct: Client) -> No
 
 async def test_a_kind_that_goes_and_comes_back(control_plane: ControlPlane, direct: Client) -> None:
     store: Store[Gadget] = Store()
-    reflector = Reflector(direct, GADGETS, store, pace=QUICK)
+    reflector = Reflector(direct, GADGETS, store, timings=QUICK)
     async with following(reflector):
         await reflector.synced.wait()
         assert not reflector.present
@@ -251,8 +251,8 @@ async def test_a_kind_that_goes_and_comes_back(control_plane: ControlPlane, dire
 @pytest.mark.usefixtures("gadgets")
 async def test_a_frozen_server_costs_time_and_nothing_else(control_plane: ControlPlane, direct: Client) -> None:
     store: Store[Gadget] = Store()
-    pace = ReflectorPace(backoff=QUICK.backoff, inactivity=0.5, least=0.05)
-    reflector = Reflector(direct, GADGETS, store, pace=pace)
+    pace = ReflectorTimings(backoff=QUICK.backoff, inactivity=0.5, least=0.05)
+    reflector = Reflector(direct, GADGETS, store, timings=pace)
     await put(direct, "a", 1)
     async with following(reflector):
         await reflector.synced.wait()
@@ -270,7 +270,7 @@ async def test_an_object_as_deep_as_the_server_takes_spoils_no_other(control_pla
     told: list[tuple[str, str]] = []
     store: Store[Gadget] = Store()
     reflector = Reflector(
-        direct, GADGETS, store, pace=QUICK, on_malformed=lambda item: told.append((item.metadata.metadata.name, item.problem))
+        direct, GADGETS, store, timings=QUICK, on_malformed=lambda item: told.append((item.metadata.metadata.name, item.problem))
     )
     await put(direct, "good", 1)
     post_deep(control_plane, gadget("listed", size=3, more=DEEP), GADGETS)

@@ -111,7 +111,7 @@ def test_who_works_without_it_waives_it() -> None:
     refusals = Refusals(Clock())
     message = refused("list", "awsclusters", "infrastructure.cluster.x-k8s.io")
     refusals.note_refusal("GET", "/apis/infrastructure.cluster.x-k8s.io/v1beta2/awsclusters", message)
-    refusals.waive(message)
+    refusals.forget_refused_request(message)
     assert refusals.list_lasting(0) == ()
 
 
@@ -121,13 +121,13 @@ def test_a_right_that_one_caller_can_do_without_is_still_missing_to_another() ->
     path = "/apis/controlplane.cluster.x-k8s.io/v1beta1/kubeadmcontrolplanes"
     message = refused("list", "kubeadmcontrolplanes", "controlplane.cluster.x-k8s.io")
     refusals.note_refusal("GET", path, message)
-    refusals.waive(message)
+    refusals.forget_refused_request(message)
     clock.now += 60
     assert refusals.list_lasting(30) == ()
     for _ in range(3):
         refusals.note_refusal("GET", path, message)
         refusals.note_refusal("GET", path, message)
-        refusals.waive(message)
+        refusals.forget_refused_request(message)
         clock.now += 30
     assert len(refusals.list_lasting(30)) == 1
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transom.kube.client import Malformed
+from transom.kube.client import MalformedObject
 from transom.kube.objects import Metadata, ObjectMeta
 from transom.kube.store import ObjectKey, Store
 
@@ -54,7 +54,7 @@ def test_a_snapshot_does_not_change() -> None:
     kept.put(thing("a", 3, "blue"))
     kept.remove(ObjectKey(None, "b"))
     kept.put(thing("c", 4, "red"))
-    kept.put_malformed(Malformed(Metadata(ObjectMeta("c")), "no"))
+    kept.put_malformed(MalformedObject(Metadata(ObjectMeta("c")), "no"))
     assert {item.metadata.name: item.metadata.resource_version for item in before} == {"a": "1", "b": "2"}
     assert [item.metadata.name for item in before.list_by_index("colour", "red")] == ["a", "b"]
     assert [item.metadata.name for item in before.list_by_index("colour", "blue")] == ["b"]
@@ -78,7 +78,7 @@ def test_a_snapshot_is_taken_once_and_follows_each_kind_of_change() -> None:
     assert kept.take_snapshot() is kept.take_snapshot()
     kept.resource_version = "7"
     assert kept.take_snapshot().resource_version == "7"
-    kept.put_malformed(Malformed(Metadata(ObjectMeta("a")), "no"))
+    kept.put_malformed(MalformedObject(Metadata(ObjectMeta("a")), "no"))
     assert kept.take_snapshot().malformed
     kept.clear()
     assert (len(kept.take_snapshot()), kept.take_snapshot().resource_version) == (0, None)
@@ -119,7 +119,7 @@ def test_an_object_that_no_longer_decodes_stays_as_it_last_was() -> None:
     kept, told = store()
     kept.replace([thing("a", 1), thing("b", 1)], (), "1")
     told.clear()
-    bad = Malformed(Metadata(ObjectMeta("a", resource_version="5")), "Expected `str`, got `int` - at `$.spec`")
+    bad = MalformedObject(Metadata(ObjectMeta("a", resource_version="5")), "Expected `str`, got `int` - at `$.spec`")
     kept.replace([thing("b", 1)], [bad], "5")
     assert told == []
     snapshot = kept.take_snapshot()
@@ -136,7 +136,7 @@ def test_the_same_version_ends_a_malformed_one() -> None:
     """An edit that is taken back gives a new version, but a list after a change of the reader need not."""
     kept, _ = store()
     kept.put(thing("a", 1))
-    kept.put_malformed(Malformed(Metadata(ObjectMeta("a")), "no"))
+    kept.put_malformed(MalformedObject(Metadata(ObjectMeta("a")), "no"))
     kept.put(thing("a", 1))
     assert not kept.take_snapshot().malformed
 

@@ -16,7 +16,7 @@ from tests.support.waiting import PATIENCE
 
 from transom.kube import connection
 from transom.kube.client import Client
-from transom.kube.connection import Connection, connect, connect_foreign
+from transom.kube.connection import Connection, connect, connect_untrusted_cluster
 from transom.kube.errors import ConfigurationError, ConnectionFailed
 from transom.kube.kubeconfig import choose_untrusted_context
 from transom.kube.transport import FOREIGN
@@ -208,7 +208,7 @@ async def test_proxy_by_tls_is_believed_by_the_system_and_the_server_behind_it_i
 
         async def reaches(cluster: dict[str, Any]) -> None:
             config = kubeconfig(cluster | {"server": f"https://127.0.0.1:{port}"}, {"token": "hunter2"})
-            await asks(connect_foreign(choose_untrusted_context(config, "here"), way, ANY_NETWORK))
+            await asks(connect_untrusted_cluster(choose_untrusted_context(config, "here"), way, ANY_NETWORK))
 
         own = data(tmp_path, "certificate-authority")
         with pytest.raises(ConnectionFailed, match="certificate verify failed"):

@@ -13,12 +13,12 @@ from lab import cluster_api
 from transom.controllers.runtime.cached import CLUSTERS, CachedCluster
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
-from transom.kube.reflector import Reflector, ReflectorPace
+from transom.kube.reflector import Reflector, ReflectorTimings
 from transom.kube.store import Store
 
 pytestmark = pytest.mark.lab
 NAME = "clusters.cluster.x-k8s.io"
-QUICK = ReflectorPace(backoff=Backoff(0.05, 0.4), absent=Backoff(0.1, 0.4), watch=1, inactivity=20.0, least=0.05)
+QUICK = ReflectorTimings(backoff=Backoff(0.05, 0.4), absent=Backoff(0.1, 0.4), watch=1, inactivity=20.0, least=0.05)
 
 
 def clusters(*versions: str) -> list[dict[str, Any]]:
@@ -41,7 +41,7 @@ async def test_an_upgrade_in_place_changes_the_version_and_loses_no_object(plain
     store: Store[CachedCluster] = Store()
     gone: list[str] = []
     store.subscribe(lambda name, _, after: gone.append(name.name) if after is None else None)
-    reflector = Reflector(direct, CLUSTERS, store, pace=QUICK)
+    reflector = Reflector(direct, CLUSTERS, store, timings=QUICK)
     following = asyncio.create_task(reflector.run())
 
     async def follows(version: str) -> None:

@@ -18,6 +18,6 @@ def test_it_is_what_its_script_prints() -> None:
 def test_it_shows_every_metric_and_no_other() -> None:
     asked = {name for query in queries() for name in re.findall(r"\b(?:transom|process)_[a-z_]+", query)}
     suffixes = {"histogram": ("_bucket", "_count"), "counter": ("",), "gauge": ("",)}
-    there = {f"{metric.exposed}{suffix}" for metric in METRICS for suffix in suffixes[metric.kind]}
+    there = {f"{metric.exposed_name}{suffix}" for metric in METRICS for suffix in suffixes[metric.kind]}
     assert asked - there == set()
     assert {metric.name for metric in METRICS if not any(metric.name in each for each in asked)} == set()

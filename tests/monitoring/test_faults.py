@@ -33,7 +33,7 @@ from transom.hosts.ssh.ssh_client import Timeouts
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.reflector import ReflectorPace
+from transom.kube.reflector import ReflectorTimings
 from transom.kube.resources import EGRESS_PROXIES, REGISTRATIONS, SECRETS
 from transom.manifests.admission import iter_admission_roles
 from transom.monitoring.alert import ALERTS, BY_NAME, Tolerance, build_rules
@@ -41,7 +41,7 @@ from transom.monitoring.objective import OBJECTIVES
 from transom.operations.metrics import OperatorMetrics
 from transom.operations.server import serve
 from transom.pods.registration import FailurePolicy
-from transom.webhook.holdings import LIVES, Lives
+from transom.webhook.holdings import LIVES, CertificateLifetimes
 from transom.webhook.webhook import Webhook, WebhookOptions
 from winsim import Host
 from winsim.computer import Invocation
@@ -51,8 +51,8 @@ AT_ONCE = Tolerance(patience=0, span="10s", keys=0)
 SPEC = {"httpProxy": PROXY, "httpsProxy": PROXY, "trustedCA": {"name": "corp-ca"}}
 FETCHING = {"readinessEndpoints": ["https://registry.corp.example/v2/"], "readinessPolicy": "Report"}
 # a gate that refuses is asked by twenty kinds
-PATIENT = ReflectorPace(backoff=Backoff(1.0, 4.0), absent=Backoff(8.0, 30.0), watch=60, inactivity=20.0)
-SHORT = Lives(serving=datetime.timedelta(days=10))
+PATIENT = ReflectorTimings(backoff=Backoff(1.0, 4.0), absent=Backoff(8.0, 30.0), watch=60, inactivity=20.0)
+SHORT = CertificateLifetimes(serving=datetime.timedelta(days=10))
 
 
 class World:
@@ -116,7 +116,7 @@ class World:
             await connection.close()
 
     @contextlib.asynccontextmanager
-    async def webhook(self, lives: Lives = LIVES, policy: FailurePolicy = "Ignore") -> AsyncIterator[None]:
+    async def webhook(self, lives: CertificateLifetimes = LIVES, policy: FailurePolicy = "Ignore") -> AsyncIterator[None]:
         url = f"https://127.0.0.1:{self.reviews_port}"
         options = WebhookOptions(self.cluster.namespace, url, policy, drain=0.0, terms=TERMS, reflector=QUICK, lives=lives)
         webhook, stop = Webhook(self.cluster.client, options), asyncio.Event()

@@ -75,7 +75,7 @@ async def test_a_collector_gets_each_key_with_its_passes(cluster: Cluster, monke
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         traces = Traces()
         options = Options(cluster.namespace, 4, controllers=("egress", "hosts"), reflector=QUICK)
-        async with at_work(Operator(cluster.client, options, traces.observe, trace=traces.record_work)):
+        async with at_work(Operator(cluster.client, options, traces.observe, trace=traces.trace_reconciliation)):
             await cluster.until("win-1", Ready="True/Ready")
             await cluster.until("win-2", Reachable="False/Unreachable")
         await asyncio.to_thread(traces.close)
@@ -95,7 +95,7 @@ def test_an_error_is_told_by_its_kind_alone(monkeypatch: pytest.MonkeyPatch) -> 
     spans: list[Any] = []
     traces = Traces()
     monkeypatch.setattr(traces._provider._active_span_processor, "on_end", spans.append)
-    with pytest.raises(ValueError, match="hunter2"), traces.record_work("hosts", ObjectKey("transom-system", "win-1")):
+    with pytest.raises(ValueError, match="hunter2"), traces.trace_reconciliation("hosts", ObjectKey("transom-system", "win-1")):
         raise ValueError("hunter2")
     (span,) = spans
     assert "hunter2" not in span.to_json()

@@ -14,8 +14,8 @@ from transom.pods.namespace_services import (
     ShortNames,
     add_service_names,
     build_short_names,
-    is_end_of_public_names,
-    warn_of_missing_names,
+    is_public_suffix,
+    with_missing_names_warning,
 )
 from transom.pods.outdated import is_outdated
 from transom.pods.patch import build_patch
@@ -139,7 +139,7 @@ def test_the_patch_of_a_patched_pod_is_empty() -> None:
 def test_settings_without_the_option_or_a_list_are_unchanged(settings: str) -> None:
     made = pod_egress(settings)
     assert add_service_names(made, "shop-a", ["web"]) is made
-    assert warn_of_missing_names(made, "refused") is made
+    assert with_missing_names_warning(made, "refused") is made
 
 
 def test_the_option_with_a_list_that_is_everything() -> None:
@@ -148,7 +148,7 @@ def test_the_option_with_a_list_that_is_everything() -> None:
 
 
 def test_services_that_may_not_be_read_are_a_warning_at_each_pod() -> None:
-    made = build_patch(decoded(POD), "shop", {}, warn_of_missing_names(SERVICES, "services is forbidden"))
+    made = build_patch(decoded(POD), "shop", {}, with_missing_names_warning(SERVICES, "services is forbidden"))
     assert [warning for warning in made.warnings if "services is forbidden" in warning]
 
 
@@ -163,4 +163,4 @@ def test_the_domains_are_those_of_iana() -> None:
     assert {"com", "org", "app", "dev", "uk", "de", "xn--p1ai"} <= set(domains)
     # names that RFC 2606 and RFC 6762 reserve, and what people call their own domains
     assert not {"local", "internal", "test", "example", "invalid", "localhost", "corp", "svc", "lan"} & set(domains)
-    assert not is_end_of_public_names("monitoring") and not is_end_of_public_names("a.default")
+    assert not is_public_suffix("monitoring") and not is_public_suffix("a.default")

@@ -10,7 +10,7 @@ from tests.pods.json_patch import applied
 from tests.pods.table import decoded, objects, pod_egress
 from tests.support.command import run
 
-from transom.pods.outdated import Outdated, find_outdated, is_outdated
+from transom.pods.outdated import OutdatedWorkload, find_outdated, is_outdated
 from transom.pods.patch import build_patch
 
 PLAIN, STAR = pod_egress("plain"), pod_egress("star")
@@ -58,10 +58,10 @@ RUNNING = [
     given(pod("current")),
 ]
 WANTED = [
-    Outdated("shop", "Deployment", "web", 3, 2, "kubectl rollout restart deployment/web -n shop"),
-    Outdated("shop", "Job", "job", 1, 1, None),
-    Outdated("shop", "Pod", "alone", 1, 1, None),
-    Outdated("shop", "StatefulSet", "db", 1, 1, "kubectl rollout restart statefulset/db -n shop"),
+    OutdatedWorkload("shop", "Deployment", "web", 3, 2, "kubectl rollout restart deployment/web -n shop"),
+    OutdatedWorkload("shop", "Job", "job", 1, 1, None),
+    OutdatedWorkload("shop", "Pod", "alone", 1, 1, None),
+    OutdatedWorkload("shop", "StatefulSet", "db", 1, 1, "kubectl rollout restart statefulset/db -n shop"),
 ]
 
 
@@ -77,7 +77,7 @@ def test_kube_proxy_keeps_what_kubeadm_gave_it() -> None:
         spec = {"containers": [{"name": "kube-proxy", "image": "x", "env": [{"name": "http_proxy", "value": value}]}]}
         return decoded(pod("kube-proxy-x", ("DaemonSet", "kube-proxy"), spec))
 
-    def found(value: str, variables: dict[str, str] | None) -> list[Outdated]:
+    def found(value: str, variables: dict[str, str] | None) -> list[OutdatedWorkload]:
         one = running(value)
         moved = msgspec.structs.replace(one, metadata=msgspec.structs.replace(one.metadata, namespace="kube-system"))
         return find_outdated([moved], {}, PLAIN, variables)

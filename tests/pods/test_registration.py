@@ -8,13 +8,13 @@ from tests.pods.table import OWN, pod_egress
 from transom.manifests.admission import build_admission_server
 from transom.manifests.templates import resolve_template
 from transom.manifests.values import Values, to_json_data
-from transom.pods.registration import Called, FailurePolicy, build_registration, has_same_rules
+from transom.pods.registration import WebhookEndpoint, FailurePolicy, build_registration, has_same_rules
 
 OWNER = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "transom-webhook", "uid": "u1"}
-SERVICE = Called(OWN, "transom-webhook")
+SERVICE = WebhookEndpoint(OWN, "transom-webhook")
 
 
-def made(settings: str, called: Called = SERVICE, policy: FailurePolicy = "Ignore") -> dict[str, Any]:
+def made(settings: str, called: WebhookEndpoint = SERVICE, policy: FailurePolicy = "Ignore") -> dict[str, Any]:
     return build_registration(pod_egress(settings), called, "PEM", policy, OWNER)
 
 
@@ -53,7 +53,7 @@ def test_how_the_server_is_called() -> None:
     (entry,) = made("http-alone")["webhooks"]
     service = {"namespace": OWN, "name": "transom-webhook", "path": "/pods", "port": 443}
     assert entry["clientConfig"] == {"service": service, "caBundle": "UEVN"}
-    (entry,) = made("http-alone", Called(OWN, "transom-webhook", "https://[::1]:9443/"))["webhooks"]
+    (entry,) = made("http-alone", WebhookEndpoint(OWN, "transom-webhook", "https://[::1]:9443/"))["webhooks"]
     assert entry["clientConfig"] == {"url": "https://[::1]:9443/pods", "caBundle": "UEVN"}
 
 

@@ -111,8 +111,8 @@ def test_a_wrong_change_reaches_two_hosts_before_one_has_passed_and_never_more_t
         if not rollout.passed:
             assert len(rollout.in_progress - frozenset(rollout.failed) - rollout.conforming) <= 1
             assert len(touched) <= MAX_FAILURES or rollout.stage != "canary"
-        if len(rollout.passed) < rollout.first_hosts:
-            assert len(touched) <= rollout.first_hosts + len(rollout.failed) + 1
+        if len(rollout.passed) < rollout.first_hosts_count:
+            assert len(touched) <= rollout.first_hosts_count + len(rollout.failed) + 1
         assert rollout.stage != "all" or len(rollout.failed) < MAX_FAILURES
 
 

@@ -146,7 +146,7 @@ def wrong(command: str, at: Any) -> str:
 def test_commands_that_pages_name_are_there_with_their_options() -> None:
     named = list(named_commands())
     assert len(named) > 150
-    root = typer.main.get_remedy_command(build_program())
+    root = typer.main.get_command(build_program())
     assert wrong("transom apply --nonsense", root) == "--nonsense"
     assert wrong("transom aply -f lab", root) == "aply"
     assert [(page, command) for page, command in named if wrong(command, root)] == []

@@ -16,14 +16,14 @@ from typing import Any, Literal, cast
 import msgspec
 from tests.support.hosts_world import BAD, BREAKS, NAMESPACE, START, HostsWorld
 
-from transom.apply.roll_out import has_change
+from transom.apply.roll_out import has_applied_settings
 from transom.apply.target import Target
 from transom.controllers.instance_state.view import InstanceView
 from transom.controllers.rollout.heartbeats import Heartbeats
 from transom.controllers.rollout.host_rollout import HostRollout, PassRecord
 from transom.controllers.rollout.interruptions import Interruptions
-from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutKind, RolloutMember, Rollouts, change_id
-from transom.controllers.rollout.slots import Slots
+from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutKind, RolloutMember, Rollouts, build_change_id
+from transom.controllers.rollout.slots import UnavailabilitySlots
 from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership
@@ -124,16 +124,16 @@ class ChangesWorld(HostsWorld):
         pace = HostTimings()
         self.hold = pace.drain + pace.ready
         informers = cast(Informers, SimpleNamespace(windows_instances=self.instances, watch=lambda *_, **__: Store()))
-        self.slots = Slots(informers, self.most, self.hold, lambda: self.now, self.queue.add)
+        self.slots = UnavailabilitySlots(informers, self.most, self.hold, lambda: self.now, self.queue.add)
         self.interruptions = Interruptions(
             self.slots, self.settings.rollouts, self.upgrade.rollouts, self.turns, pace, self.hold, lambda: self.now
         )
         self.leadership = cast(Leadership, _Leadership(self))
         self.passes: dict[str, Pass] = {}
         told = ((name, mark) for name, text in self.marks.items() for mark in parse_markers(text))
-        before = {(change_id(mark.kind, mark.change), name) for name, mark in told if mark.state in ("begun", "passed")}
+        before = {(build_change_id(mark.kind, mark.change), name) for name, mark in told if mark.state in ("begun", "passed")}
         for listed in self.kept.config_maps.take_snapshot():
-            before |= {(change, name) for change in listed.value["data"] for name in begun.for_change(change)}
+            before |= {(change, name) for change in listed.value["data"] for name in begun.get_hosts_for_change(change)}
         self.begun_before = Counter(change for change, _ in before)
         """How many hosts had begun with each change when this process began, as far as was written by then."""
         for name in self.names:
@@ -258,7 +258,7 @@ class ChangesWorld(HostsWorld):
         key, purpose = case.cached.key, "upgrade" if self.upgrade.has[name] != self.upgrade.want else None
         if node.cordoned_for is not None:
             put_back = self.interruptions.get_rollback_condition(case.cached)
-            if put_back is not None or (purpose is None and self.interruptions.is_awaited(key)):
+            if put_back is not None or (purpose is None and self.interruptions.is_heartbeat_awaited(key)):
                 await self.interruptions.give_back(case.cached, node, self.leadership)
                 await self._leave(name, one)
                 return
@@ -293,7 +293,7 @@ class ChangesWorld(HostsWorld):
         if beside and rollout.state.stage != "all" and self.passed != _proxy(one.target):
             one.given = self.passed
             self.set_back.add(name)
-        elif not one.alone and not rollout.queue.request_read(name, requeue, differs=self._differs(name, one)):
+        elif not one.alone and not rollout.queue.request_read(name, requeue, is_different=self._differs(name, one)):
             if self.settings.rollouts.find(one.target) is None:
                 self.queue.add(key)
             await self._leave(name, one)
@@ -357,7 +357,7 @@ class ChangesWorld(HostsWorld):
         case, rollout = self._case(name), one.settings
         assert rollout is not None
         key = case.cached.key
-        if one.alone and not one.given and has_change(one.target.egress, found):
+        if one.alone and not one.given and has_applied_settings(one.target.egress, found):
             rollout.record_result(name, "conforming")
         elif not one.alone:
             self.turns.report(rollout, case, one.target, found, one.record, self.leadership)
@@ -434,7 +434,7 @@ class ChangesWorld(HostsWorld):
         self.nodes.put(node)
         self.heartbeats.update(name, node)
         self.slots.update_node(name, node)
-        if self.interruptions.is_awaited(ObjectKey(NAMESPACE, name)):
+        if self.interruptions.is_heartbeat_awaited(ObjectKey(NAMESPACE, name)):
             self.queue.add(ObjectKey(NAMESPACE, name))
 
     def _count(self) -> None:

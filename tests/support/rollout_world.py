@@ -184,7 +184,7 @@ class World(HostsWorld):
         if one.target.egress == self.target(name).egress:
             self.known = one.rollout.fingerprint
         differs = self.has[name] != _proxy(one.target) and len(self.passes) % 2 == 0
-        if not one.rollout.queue.request_read(name, lambda: self.turns.requeue(key), differs=differs):
+        if not one.rollout.queue.request_read(name, lambda: self.turns.requeue(key), is_different=differs):
             del self.passes[name]
             self._done(name)
             if self.rollouts.find(one.target) is None:

@@ -87,7 +87,7 @@ class Desk:
         """The pass up to the change; None where it is not the host's turn."""
         rollout = await self.rollouts.get_or_open(target, digest)
         name, ask = target.instance.name, self.ask(target)
-        if not rollout.queue.request_read(name, ask, differs=differs) or not rollout.queue.admit(name, ask):
+        if not rollout.queue.request_read(name, ask, is_different=differs) or not rollout.queue.admit(name, ask):
             return None
         if rollout.queue.is_in_limited_stage:
             self.statuses.note(self.rollouts, target)

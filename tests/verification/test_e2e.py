@@ -45,7 +45,7 @@ def test_a_dry_run_prints_commands_that_there_are(tmp_path: Path, files: list[st
     assert given[:4] == ["--settings", "/settings/settings.yaml", "--changed", "/settings/changed.yaml"]
     done = ran(tmp_path, *files, *given[4:], "--host", "10.0.0.11", "--key", "id", "--dry-run")
     assert done.returncode == 0
-    root: Any = typer.main.get_remedy_command(build_program())
+    root: Any = typer.main.get_command(build_program())
     lines = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("transom ")]
     assert len(lines) == 10
     for group, name, *rest in lines:
@@ -73,7 +73,7 @@ def test_a_dry_run_on_openshift_changes_its_proxy_and_waits_for_the_hosts(tmp_pa
     assert "egressproxy" not in done.stdout
     assert sum(line.startswith("kubectl patch proxies.config.openshift.io cluster ") for line in lines) == 6
     assert sum("-n openshift-config" in line for line in lines) == 2
-    root: Any = typer.main.get_remedy_command(build_program())
+    root: Any = typer.main.get_command(build_program())
     waits = [line.split()[2:] for line in lines if line.startswith("transom status ")]
     assert len(waits) == 5
     root.commands["status"].make_context("status", waits[0])

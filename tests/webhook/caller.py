@@ -20,10 +20,10 @@ PATCHER = PodPatcher(pod_egress("plain"))
 
 
 def respond(body: bytes, path: str) -> bytes:
-    request = review.read(body)
+    request = review.parse_review_request(body)
     if request.namespace == "broken":
         raise RuntimeError("hunter2")
-    return review.build_answer(request, review.decide(request, {}, PATCHER))
+    return review.build_answer(request, review.build_request_patch(request, {}, PATCHER))
 
 
 def reviewed(**request: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tests.support.operator.clusters import QUICK
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.errors import NotFound
-from transom.kube.lease import Terms
+from transom.kube.lease import LeaseTimings
 from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, LEASES, REGISTRATIONS, SECRETS, Resource
 from transom.kube.transport import Request
@@ -26,7 +26,7 @@ from transom.pods.patch import build_patch
 from transom.webhook.webhook import Webhook, WebhookOptions
 
 PODS = Resource("", "v1", "Pod", "pods", True, UnstructuredObject)
-TERMS = Terms(duration=40, renew=20, retry=0.2, request=10)
+TERMS = LeaseTimings(duration=40, renew=20, retry=0.2, request=10)
 _SETTINGS: dict[str, Resource[Any]] = {"EgressProxy": EGRESS_PROXIES, "Secret": SECRETS, "ConfigMap": CONFIG_MAPS}
 PROBED = "team-a"
 """A namespace that every selector of the table selects."""

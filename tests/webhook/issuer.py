@@ -11,7 +11,7 @@ from cryptography.x509.oid import NameOID
 
 from transom.proxy.secret import Secret
 from transom.webhook.certificates import _to_general_name
-from transom.webhook.holdings import Issued
+from transom.webhook.holdings import IssuedCertificate
 
 
 class Issuer:
@@ -25,14 +25,14 @@ class Issuer:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         self.authority = builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
 
-    def issue(self, hosts: tuple[str, ...], began: datetime.datetime, ends: datetime.datetime) -> Issued:
+    def issue(self, hosts: tuple[str, ...], began: datetime.datetime, ends: datetime.datetime) -> IssuedCertificate:
         """A certificate for names and addresses, as in `tls.crt`, `tls.key` and `ca.crt`."""
         key = ec.generate_private_key(ec.SECP256R1())
         builder = self._builder(x509.Name([]), key, began, ends)
         names = x509.SubjectAlternativeName([_to_general_name(host) for host in hosts])
         made = builder.add_extension(names, critical=True).sign(self._key, hashes.SHA256())
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-        return Issued(self.authority, made.public_bytes(Encoding.PEM).decode(), Secret(private))
+        return IssuedCertificate(self.authority, made.public_bytes(Encoding.PEM).decode(), Secret(private))
 
     def _builder(
         self, name: x509.Name, key: ec.EllipticCurvePrivateKey, began: datetime.datetime, ends: datetime.datetime

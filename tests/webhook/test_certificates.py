@@ -8,19 +8,19 @@ import pytest
 from cryptography import x509
 
 from transom.proxy.secret import Secret
-from transom.webhook.certificates import compute_next_holdings, compute_seconds_to_next, get_expiry, parse_holdings
-from transom.webhook.holdings import LIVES, Holdings
+from transom.webhook.certificates import compute_next_secret, compute_rotation_delay, get_expiry, parse_matching_secret
+from transom.webhook.holdings import LIVES, WebhookSecret
 
 NOW = datetime.datetime(2026, 6, 1, tzinfo=UTC)
 HOSTS = ("transom-webhook.transom-system.svc", "10.0.0.1")
 DAY = datetime.timedelta(days=1)
 
 
-def made(now: datetime.datetime = NOW) -> Holdings:
-    return compute_next_holdings(None, HOSTS, now, None)
+def made(now: datetime.datetime = NOW) -> WebhookSecret:
+    return compute_next_secret(None, HOSTS, now, None)
 
 
-def trusts(authorities: str, held: Holdings) -> bool:
+def trusts(authorities: str, held: WebhookSecret) -> bool:
     """Whether OpenSSL, trusting these authorities, takes what is served for the name that it is called by."""
     serving = x509.load_pem_x509_certificate(held.certificate.encode())
     for pem_x509_certificate in x509.load_pem_x509_certificates(authorities.encode()):
@@ -35,8 +35,8 @@ def trusts(authorities: str, held: Holdings) -> bool:
 def test_what_is_made_from_nothing() -> None:
     held = made()
     assert trusts(held.authorities, held)
-    assert parse_holdings(held.to_data()) == held
-    assert compute_next_holdings(held, HOSTS, NOW, held.authorities) is held
+    assert parse_matching_secret(held.to_data()) == held
+    assert compute_next_secret(held, HOSTS, NOW, held.authorities) is held
     names = x509.load_pem_x509_certificate(held.certificate.encode()).extensions.get_extension_for_class(
         x509.SubjectAlternativeName
     )
@@ -54,15 +54,15 @@ def test_a_secret_that_is_damaged_is_none(name: str, value: str | None) -> None:
         del data[name]
     else:
         data[name] = other[name] if value == "other" else Secret(value)
-    damaged = parse_holdings(data)
+    damaged = parse_matching_secret(data)
     assert (damaged is None) == (name != "hash.key" or value in (None, ""))
 
 
 def test_the_serving_certificate_is_renewed_in_time_by_the_same_authority() -> None:
     held = made()
     early, late = NOW + LIVES.serving * 0.74, NOW + LIVES.serving * 0.76
-    assert compute_next_holdings(held, HOSTS, early, held.authorities) is held
-    renewed = compute_next_holdings(held, HOSTS, late, held.authorities)
+    assert compute_next_secret(held, HOSTS, early, held.authorities) is held
+    renewed = compute_next_secret(held, HOSTS, late, held.authorities)
     assert renewed.authorities == held.authorities
     assert renewed.hash_key == held.hash_key
     assert get_expiry(renewed) > get_expiry(held)
@@ -71,47 +71,47 @@ def test_the_serving_certificate_is_renewed_in_time_by_the_same_authority() -> N
 
 def test_another_name_makes_another_certificate() -> None:
     held = made()
-    renamed = compute_next_holdings(held, ("elsewhere.example",), NOW, held.authorities)
+    renamed = compute_next_secret(held, ("elsewhere.example",), NOW, held.authorities)
     assert renamed.certificate != held.certificate
-    assert compute_next_holdings(renamed, ("elsewhere.example",), NOW, held.authorities) is renamed
+    assert compute_next_secret(renamed, ("elsewhere.example",), NOW, held.authorities) is renamed
 
 
 def test_the_authority_is_rotated_with_an_overlap() -> None:
     first = made()
     now = NOW + LIVES.authority * 0.76
     # its own certificate has been renewed meanwhile
-    first = compute_next_holdings(first, HOSTS, NOW + LIVES.authority * 0.74, first.authorities)
-    both = compute_next_holdings(first, HOSTS, now, first.authorities)
+    first = compute_next_secret(first, HOSTS, NOW + LIVES.authority * 0.74, first.authorities)
+    both = compute_next_secret(first, HOSTS, now, first.authorities)
     assert both.authorities.endswith(first.authorities)
     assert both.authorities.count("BEGIN") == 2
     assert both.certificate == first.certificate
     # not before it has been trusted for a while, and by the registration
-    assert compute_next_holdings(both, HOSTS, now, both.authorities) is both
+    assert compute_next_secret(both, HOSTS, now, both.authorities) is both
     later = now + LIVES.overlap
-    assert compute_next_holdings(both, HOSTS, later, first.authorities) is both
-    signed = compute_next_holdings(both, HOSTS, later, both.authorities)
+    assert compute_next_secret(both, HOSTS, later, first.authorities) is both
+    signed = compute_next_secret(both, HOSTS, later, both.authorities)
     assert signed.certificate != both.certificate
     assert not trusts(first.authorities, signed)
     assert trusts(both.authorities, signed)
     assert trusts(both.authorities, both)
     # not before every replica shows the new one
-    assert compute_next_holdings(signed, HOSTS, later, signed.authorities) is signed
-    assert 1 <= compute_seconds_to_next(signed, later) <= LIVES.overlap.total_seconds()
-    done = compute_next_holdings(signed, HOSTS, later + LIVES.overlap, signed.authorities)
+    assert compute_next_secret(signed, HOSTS, later, signed.authorities) is signed
+    assert 1 <= compute_rotation_delay(signed, later) <= LIVES.overlap.total_seconds()
+    done = compute_next_secret(signed, HOSTS, later + LIVES.overlap, signed.authorities)
     assert done.authorities.count("BEGIN") == 1
     assert trusts(done.authorities, signed)
     assert done.certificate == signed.certificate
-    assert compute_next_holdings(done, HOSTS, later + LIVES.overlap, done.authorities) is done
+    assert compute_next_secret(done, HOSTS, later + LIVES.overlap, done.authorities) is done
     assert done.hash_key == first.hash_key
 
 
 def test_what_ended_is_made_anew() -> None:
     held = made()
     after = NOW + LIVES.authority + DAY
-    fresh = compute_next_holdings(held, HOSTS, after, held.authorities)
+    fresh = compute_next_secret(held, HOSTS, after, held.authorities)
     assert get_expiry(fresh) > after
     assert fresh.hash_key == held.hash_key
     assert trusts(fresh.authorities, fresh)
     # a serving certificate that ended while nobody ran does not wait
     after = NOW + LIVES.serving + DAY
-    assert get_expiry(compute_next_holdings(held, HOSTS, after, held.authorities)) > after
+    assert get_expiry(compute_next_secret(held, HOSTS, after, held.authorities)) > after

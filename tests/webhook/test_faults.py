@@ -24,7 +24,7 @@ from transom.kube.objects import Metadata
 from transom.kube.resources import EGRESS_PROXIES, SECRETS, Resource
 from transom.manifests.admission import iter_admission_roles
 from transom.manifests.definitions import build_crds
-from transom.webhook.holdings import Lives
+from transom.webhook.holdings import CertificateLifetimes
 from transom.webhook.webhook import Webhook
 
 pytestmark = pytest.mark.lab
@@ -141,7 +141,7 @@ class Rotations:
 
 async def test_rotations_under_load_fail_nobody(admission: Admission) -> None:
     """Authority and serving certificate are made anew again and again."""
-    lives, calendar, second = Lives(renew=0.999), Calendar(), datetime.timedelta(seconds=1)
+    lives, calendar, second = CertificateLifetimes(renew=0.999), Calendar(), datetime.timedelta(seconds=1)
     authority, serving_certificate = ((1 - lives.renew) * life + second for life in (lives.authority, lives.serving))
     overlap = lives.overlap + second
     async with admission.replica(failure_policy="Fail", lives=lives, now=calendar.now) as webhook:

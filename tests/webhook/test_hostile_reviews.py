@@ -53,8 +53,8 @@ def measure(patcher: PodPatcher, build: BuildPod, count: int) -> float:
     seconds = []
     for _ in range(3):
         started = time.thread_time()
-        request = review.read(body)
-        made = review.decide(request, CA, patcher)
+        request = review.parse_review_request(body)
+        made = review.build_request_patch(request, CA, patcher)
         assert made is not None
         review.build_answer(request, review.limit_patch(made, body))
         seconds.append(time.thread_time() - started)

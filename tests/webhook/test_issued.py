@@ -11,8 +11,8 @@ from tests.webhook.clusters import PROBED, Admission, plain_pod
 from tests.webhook.issuer import Issuer
 
 from transom.kube.resources import SECRETS
-from transom.webhook.holdings import LIVES, Holdings, Issued
-from transom.webhook.issued import IssuedUnfit, compute_next_issued, compute_seconds_to_next_issued
+from transom.webhook.holdings import LIVES, WebhookSecret, IssuedCertificate
+from transom.webhook.issued import InvalidIssuedCertificate, compute_issued_secret, compute_issued_rotation_delay
 
 NOW = datetime.datetime(2026, 6, 1, tzinfo=UTC)
 HOSTS = ("transom-webhook.transom-system.svc",)
@@ -20,8 +20,8 @@ HOUR = datetime.timedelta(hours=1)
 YEAR = datetime.timedelta(days=365)
 
 
-def next_(current: Holdings | None, issued: Issued, now: datetime.datetime, trusted: str | None) -> Holdings:
-    return compute_next_issued(current, issued, HOSTS, now, trusted, LIVES)
+def next_(current: WebhookSecret | None, issued: IssuedCertificate, now: datetime.datetime, trusted: str | None) -> WebhookSecret:
+    return compute_issued_secret(current, issued, HOSTS, now, trusted, LIVES)
 
 
 def test_a_renewal_by_the_same_authority_is_shown_at_once() -> None:
@@ -42,7 +42,7 @@ def test_another_authority_is_trusted_before_what_it_signed_is_shown() -> None:
     issued = new.issue(HOSTS, NOW, NOW + YEAR)
     trusting = next_(first, issued, NOW, first.authorities)
     assert (trusting.certificate, trusting.authorities) == (first.certificate, new.authority + old.authority)
-    assert 0 < compute_seconds_to_next_issued(trusting, issued, NOW, LIVES) <= LIVES.overlap.total_seconds()
+    assert 0 < compute_issued_rotation_delay(trusting, issued, NOW, LIVES) <= LIVES.overlap.total_seconds()
     # not before the API server has had the time, nor before the registration has it
     assert next_(trusting, issued, NOW, trusting.authorities) == trusting
     assert next_(trusting, issued, NOW + HOUR, first.authorities).certificate == first.certificate
@@ -60,10 +60,10 @@ def test_what_cannot_be_served(why: str) -> None:
     wrong, told = {
         "ended": (issuer.issue(HOSTS, NOW - YEAR, NOW), "it ended at 2026-06-01T00:00:00Z"),
         "names": (issuer.issue(("elsewhere.svc",), NOW, NOW + YEAR), f"it is not for {HOSTS[0]}"),
-        "key": (Issued(good.authorities, good.certificate, issuer.issue(HOSTS, NOW, NOW + YEAR).key), "does not match its key"),
-        "text": (Issued(good.authorities, "x", good.key), "cannot be read"),
+        "key": (IssuedCertificate(good.authorities, good.certificate, issuer.issue(HOSTS, NOW, NOW + YEAR).key), "does not match its key"),
+        "text": (IssuedCertificate(good.authorities, "x", good.key), "cannot be read"),
     }[why]
-    with pytest.raises(IssuedUnfit, match=told):
+    with pytest.raises(InvalidIssuedCertificate, match=told):
         next_(None, wrong, NOW, None)
 
 
@@ -74,7 +74,7 @@ async def test_pods_are_answered_with_what_was_issued(admission: Admission) -> N
     name, hosts = "transom-webhook-certificate", (*HOSTS, "127.0.0.1")
     await admission.settings("plain")
 
-    async def put(issued: Issued) -> None:
+    async def put(issued: IssuedCertificate) -> None:
         data = {"ca.crt": issued.authorities, "tls.crt": issued.certificate, "tls.key": issued.key.reveal()}
         encoded = {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}
         kind = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls"}

@@ -15,7 +15,7 @@ from tests.webhook.test_pods_controller import conditions, operator, until_condi
 
 from transom.controllers.pods import controller, registered
 from transom.kube.resources import REGISTRATIONS
-from transom.pods.registration import Called, build_registration
+from transom.pods.registration import WebhookEndpoint, build_registration
 from transom.webhook.webhook import Webhook
 
 pytestmark = pytest.mark.lab
@@ -49,9 +49,9 @@ async def test_it_follows_what_is_there(admission: Admission, monkeypatch: pytes
 
 
 def test_one_server_is_called_once_whatever_its_paths() -> None:
-    made = build_registration(pod_egress("plain"), Called("transom-system", "transom-webhook"), "PEM", "Ignore", {})
+    made = build_registration(pod_egress("plain"), WebhookEndpoint("transom-system", "transom-webhook"), "PEM", "Ignore", {})
     assert len(made["webhooks"]) == 2
-    assert registered._iter_servers(made) == [("https://transom-webhook.transom-system.svc:443/pods", "UEVN", False)]
+    assert registered._list_webhook_servers(made) == [("https://transom-webhook.transom-system.svc:443/pods", "UEVN", False)]
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_one_server_is_called_once_whatever_its_paths() -> None:
     [(("Ignore", "Ignore"), False), (("Fail", "Fail"), True), (("Ignore", "Fail"), True), (("Fail", "Ignore"), True)],
 )
 def test_a_server_refuses_pods_if_one_of_its_entries_does(policies: tuple[str, str], refuses: bool) -> None:
-    made = build_registration(pod_egress("plain"), Called("transom-system", "transom-webhook"), "PEM", "Ignore", {})
+    made = build_registration(pod_egress("plain"), WebhookEndpoint("transom-system", "transom-webhook"), "PEM", "Ignore", {})
     for entry, policy in zip(made["webhooks"], policies, strict=True):
         entry["failurePolicy"] = policy
-    assert [server[2] for server in registered._iter_servers(made)] == [refuses]
+    assert [server[2] for server in registered._list_webhook_servers(made)] == [refuses]
     del made["webhooks"][0]["failurePolicy"]
     # the API server's default
-    assert [server[2] for server in registered._iter_servers(made)] == [True]
+    assert [server[2] for server in registered._list_webhook_servers(made)] == [True]
 
 
 async def test_pods_are_refused_and_every_place_reports_it(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ async def test_what_the_api_server_would_not_believe(admission: Admission) -> No
             ("https://nobody.invalid:9443", None, "no connection"),
         ):
             altered = copy.deepcopy(live)
-            made = build_registration(egress, Called("n", "s", called), authorities or "", "Ignore", {})["webhooks"]
+            made = build_registration(egress, WebhookEndpoint("n", "s", called), authorities or "", "Ignore", {})["webhooks"]
             for entry, other in zip(altered["webhooks"], made, strict=True):
                 entry["clientConfig"]["url"] = other["clientConfig"]["url"]
                 if authorities is not None:

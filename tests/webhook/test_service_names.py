@@ -18,16 +18,16 @@ from tests.support.waiting import until
 from tests.webhook.caller import of, reviewed
 
 from transom.kube.backoff import Backoff
-from transom.kube.bounds import BOUNDS, Bound
+from transom.kube.bounds import BOUNDS, MemoryLimit
 from transom.kube.client import Client
-from transom.kube.reflector import ReflectorPace
+from transom.kube.reflector import ReflectorTimings
 from transom.kube.resources import EGRESS_PROXIES, SECRETS
-from transom.webhook.certificates import compute_next_holdings
-from transom.webhook.service_names import NAMED_SERVICES, FollowedServices
+from transom.webhook.certificates import compute_next_secret
+from transom.webhook.service_names import NAMED_SERVICES, ServiceNameWatcher
 from transom.webhook.webhook import Webhook, WebhookOptions
 
 PATH = NAMED_SERVICES.build_path()
-PACE = ReflectorPace(backoff=Backoff(0.01, 0.05), absent=Backoff(0.01, 0.05))
+PACE = ReflectorTimings(backoff=Backoff(0.01, 0.05), absent=Backoff(0.01, 0.05))
 
 
 def service(namespace: str, name: str, **spec: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class Bench:
         self.server = server
         self.changed: list[str] = []
         self.decided = 0
-        self.services = FollowedServices(client, self.changed.append, self._count, PACE)
+        self.services = ServiceNameWatcher(client, self.changed.append, self._count, PACE)
 
     def _count(self) -> None:
         self.decided += 1
@@ -74,12 +74,12 @@ async def test_nothing_is_read_while_nobody_needs_it(tmp_path: Path) -> None:
         await asyncio.sleep(0.05)
         assert not bench.server.is_watched(PATH)
         assert (bench.services.reflector.lists, bench.services.describe_unread()) == (0, [])
-        bench.services.set_needed(needed=True)
+        bench.services.set_watch_needed(needed=True)
         assert bench.services.describe_unread() == ["Service"]
         await until(lambda: bench.decided == 1)
         assert bench.services.list_names("shop") == {"web"}
         await until(lambda: bench.server.is_watched(PATH))
-        bench.services.set_needed(needed=False)
+        bench.services.set_watch_needed(needed=False)
         await until(lambda: not bench.services.decided)
         assert bench.services.list_names("shop") == frozenset()
 
@@ -88,7 +88,7 @@ async def test_what_is_made_changed_and_deleted(tmp_path: Path) -> None:
     async with following(tmp_path) as bench:
         outside = service("shop", "outside", type="ExternalName", externalName="api.example.com")
         serve(bench.server, service("shop", "web"), service("shop", "headless", clusterIP="None"), outside)
-        bench.services.set_needed(needed=True)
+        bench.services.set_watch_needed(needed=True)
         await until(lambda: bench.server.is_watched(PATH))
         assert bench.services.list_names("shop") == {"web", "headless"}
         bench.changed.clear()
@@ -111,7 +111,7 @@ async def test_a_refusal_is_known_and_heals(tmp_path: Path) -> None:
     async with following(tmp_path) as bench:
         status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "services is forbidden"}
         bench.server.answers[PATH] = lambda _: web.json_response(status, status=403)
-        bench.services.set_needed(needed=True)
+        bench.services.set_watch_needed(needed=True)
         await until(lambda: bench.decided == 1)
         assert "services is forbidden" in bench.services.fault
         assert bench.services.list_names("shop") == frozenset()
@@ -124,7 +124,7 @@ async def test_a_refusal_is_known_and_heals(tmp_path: Path) -> None:
 @functools.cache
 def shared_secret() -> bytes:
     """What the replicas share, as the leader has written it."""
-    held = compute_next_holdings(None, ("127.0.0.1",), datetime.now(UTC), None)
+    held = compute_next_secret(None, ("127.0.0.1",), datetime.now(UTC), None)
     data = {name: base64.b64encode(item.reveal().encode()).decode() for name, item in held.to_data().items()}
     return msgspec.json.encode({"metadata": {"name": "transom-webhook", "namespace": OWN}, "data": data})
 
@@ -242,7 +242,7 @@ async def test_services_that_may_not_be_read(tmp_path: Path) -> None:
 
 
 async def test_more_services_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bounds = {**BOUNDS, ("", "Service", "NamedService"): Bound(2_000, 1_500)}
+    bounds = {**BOUNDS, ("", "Service", "NamedService"): MemoryLimit(2_000, 1_500)}
     monkeypatch.setattr("transom.kube.bounds.BOUNDS", bounds)
     async with answering(tmp_path, "Add") as (_, webhook):
         await until(lambda: webhook.ready)

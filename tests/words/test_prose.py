@@ -28,7 +28,7 @@ def help_text(command: Any) -> str:
 
 
 def test_help_of_every_command() -> None:
-    commands = dict(iter_commands(typer.main.get_remedy_command(build_program())))
+    commands = dict(iter_commands(typer.main.get_command(build_program())))
     assert len(commands) > 40
     assert [
         str(finding) for name, command in commands.items() for finding in find_in_text(name, help_text(command), RULES)

@@ -57,14 +57,14 @@ class Report(msgspec.Struct, frozen=True):
         return any(host.result in results for host in self.hosts)
 
 
-def merge_reports(targets: Sequence[Target], skipped: Mapping[str, HostReport], done: Report) -> Report:
+def merge_reports(targets: Sequence[Target], skipped: Mapping[str, HostReport], finished: Report) -> Report:
     """Return one report on all targets, in their order.
 
     `skipped` are reports by the object of the instance; `done` has the other targets' reports, in their order.
     """
-    rest = iter(done.hosts)
+    rest = iter(finished.hosts)
     hosts = tuple(skipped.get(target.instance.place.object) or next(rest) for target in targets)
-    return Report(hosts, done.stopped)
+    return Report(hosts, finished.stopped)
 
 
 def build_host_report(target: Target, result: PassResult, *, dry_run: bool = False) -> HostReport:

@@ -17,7 +17,7 @@ from transom.hosts.passes.base_pass import STOP_SECONDS, Admit, PassResult
 from transom.hosts.steps.change import LEAVING_SECONDS
 from transom.proxy.settings import Egress
 from transom.rollout.fingerprint import compute_settings_key
-from transom.rollout.queue import READ_SECONDS, RolloutQueue, halt_message
+from transom.rollout.queue import READ_SECONDS, RolloutQueue, format_halt_message
 from transom.rollout.state import HostResult, Rollout, Stage
 from transom.windows.nodes import fetch
 from transom.windows.planning.planner import Plan
@@ -57,12 +57,12 @@ def judge_result(egress: Egress, pass_result: PassResult, *, was_started: bool =
     return "conforming" if pass_result.plan is not None and not pass_result.plan and not fails else "untouched"
 
 
-def has_change(egress: Egress, pass_result: PassResult) -> bool:
+def has_applied_settings(egress: Egress, pass_result: PassResult) -> bool:
     """Return True if a host has the settings after a pass and its fetch did not fail."""
     return pass_result.error is None and not pass_result.waiting and not fetch.has_no_egress(egress, pass_result.fetched)
 
 
-class _Group:
+class _RolloutGroup:
     """The hosts of one change: those that may be asked for, by their number."""
 
     def __init__(self, change: Hashable, targets: list[tuple[int, Target]], *, all_at_once: bool) -> None:
@@ -77,22 +77,22 @@ class _Group:
         """Return the next host that may be connected."""
         while self.pending and not self.turns.halted:
             number, target = heapq.heappop(self.pending)
-            if self.turns.request_read(target.instance.name, self._create_retry(number, target)):
+            if self.turns.request_read(target.instance.name, self._create_requeue_callback(number, target)):
                 return number, target
         return None
 
-    def create_admission(self, number: int, target: Target) -> Admit:
+    def create_admit_callback(self, number: int, target: Target) -> Admit:
         """Asked before a host is changed."""
 
         async def admit() -> bool:
-            admitted = self.turns.admit(target.instance.name, self._create_retry(number, target))
+            admitted = self.turns.admit(target.instance.name, self._create_requeue_callback(number, target))
             if admitted:
                 self.begun.add(target.instance.name)
             return admitted
 
         return admit
 
-    def _create_retry(self, number: int, target: Target) -> Callable[[], None]:
+    def _create_requeue_callback(self, number: int, target: Target) -> Callable[[], None]:
         return lambda: heapq.heappush(self.pending, (number, target))
 
 
@@ -100,7 +100,7 @@ async def roll_out(
     targets: Iterable[Target],
     run_pass: RunPass,
     *,
-    at_once: int,
+    max_concurrent: int,
     all_at_once: bool = False,
     report_stage: Callable[[Stage], None] = lambda _: None,
 ) -> AsyncIterator[tuple[Target, HostReport]]:
@@ -112,14 +112,14 @@ async def roll_out(
     listed = list(enumerate(targets))
     unfinished = dict(listed)
     groups = _group_targets(listed, all_at_once=all_at_once)
-    running: dict[asyncio.Future[PassResult], tuple[_Group, int, Target]] = {}
+    running: dict[asyncio.Future[PassResult], tuple[_RolloutGroup, int, Target]] = {}
     stages: set[Stage] = set()
     try:
         while True:
             for group in groups:
-                while len(running) < at_once and (chosen := group.take_next()) is not None:
+                while len(running) < max_concurrent and (chosen := group.take_next()) is not None:
                     number, target = chosen
-                    running[asyncio.ensure_future(run_pass(target, group.create_admission(number, target)))] = (
+                    running[asyncio.ensure_future(run_pass(target, group.create_admit_callback(number, target)))] = (
                         group,
                         number,
                         target,
@@ -132,7 +132,7 @@ async def roll_out(
                     group.turns.stop_waiting_for(target.instance.name)
             for task in done:
                 group, number, target = running.pop(task)
-                pass_result = get_outcome(task, lambda error: PassResult(error=error, begun=True))
+                pass_result = get_result_or_default(task, lambda error: PassResult(error=error, begun=True))
                 name = target.instance.name
                 group.turns.record_result(name, judge_result(target.egress, pass_result))
                 group.turns.release_turn(name)
@@ -145,7 +145,7 @@ async def roll_out(
         for group in groups:
             for _, target in sorted(unfinished.items(), key=lambda item: item[0]):
                 if compute_settings_key(target.egress) == group.change:
-                    yield target, build_host_report(target, PassResult()).skip(halt_message(group.turns.state))
+                    yield target, build_host_report(target, PassResult()).skip(format_halt_message(group.turns.state))
     except asyncio.CancelledError:
         being_changed = {task for task, (group, _, target) in running.items() if target.instance.name in group.begun}
         async for task in _cancel_all(running, being_changed):
@@ -187,33 +187,33 @@ def _build_stopped_report(target: Target, task: "asyncio.Future[PassResult]", *,
     """Return what is reported of a host whose work has ended after the rollout was called off."""
     if task.cancelled():
         return build_host_report(target, PassResult(error=Stopped("changing" if was_started else "reading"), begun=was_started))
-    pass_result = get_outcome(task, lambda error: PassResult(error=error, begun=True))
+    pass_result = get_result_or_default(task, lambda error: PassResult(error=error, begun=True))
     return (
         build_host_report(target, PassResult()).skip(STOPPED) if pass_result.waiting else build_host_report(target, pass_result)
     )
 
 
-def _group_targets(targets: Iterable[tuple[int, Target]], *, all_at_once: bool) -> list[_Group]:
+def _group_targets(targets: Iterable[tuple[int, Target]], *, all_at_once: bool) -> list[_RolloutGroup]:
     groups: dict[Hashable, list[tuple[int, Target]]] = {}
     for number, target in targets:
         groups.setdefault(compute_settings_key(target.egress), []).append((number, target))
-    return [_Group(change, listed, all_at_once=all_at_once) for change, listed in groups.items()]
+    return [_RolloutGroup(change, listed, all_at_once=all_at_once) for change, listed in groups.items()]
 
 
-def get_outcome(done: asyncio.Future[_Result], otherwise: Callable[[Fault], _Result]) -> _Result:
+def get_result_or_default(done: asyncio.Future[_Result], build_default: Callable[[Fault], _Result]) -> _Result:
     """Return the result of a host's work; if it raised, the result of `otherwise`."""
     try:
         return done.result()
     except Exception as error:  # noqa: BLE001  # one host's trouble is its own
-        return otherwise(build_fault(error))
+        return build_default(build_fault(error))
 
 
 async def run_concurrently(
     hosts: Iterable[_Host],
     work: Callable[[_Host], Awaitable[_Result]],
-    at_once: int = AT_ONCE,
+    max_concurrent: int = AT_ONCE,
     *,
-    otherwise: Callable[[_Host, Fault], _Result],
+    build_default: Callable[[_Host, Fault], _Result],
 ) -> AsyncIterator[tuple[_Host, _Result]]:
     """`work` for each host, at most `at_once` at a time, each with its result once it is available.
 
@@ -225,19 +225,19 @@ async def run_concurrently(
     running: dict[asyncio.Future[_Result], _Host] = {}
     try:
         while True:
-            while len(running) < at_once and (host := next(waiting, None)) is not None:
+            while len(running) < max_concurrent and (host := next(waiting, None)) is not None:
                 running[asyncio.ensure_future(work(host))] = host
             if not running:
                 return
             done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 host = running.pop(task)
-                yield host, get_outcome(task, lambda error, host=host: otherwise(host, error))  # type: ignore[misc]
+                yield host, get_result_or_default(task, lambda error, host=host: build_default(host, error))  # type: ignore[misc]
     except asyncio.CancelledError:
         async for task in _cancel_all(running, ()):
             if not task.cancelled():
                 host = running[task]
-                yield host, get_outcome(task, lambda error, host=host: otherwise(host, error))  # type: ignore[misc]
+                yield host, get_result_or_default(task, lambda error, host=host: build_default(host, error))  # type: ignore[misc]
         raise
     finally:
         for task in running:

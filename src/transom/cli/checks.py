@@ -94,7 +94,7 @@ def render_junit(suite: Suite, checks: "tuple[CheckResult, ...]") -> str:
     """Render the checks as JUnit's XML: failed and skipped tests have the observed result."""
     from xml.etree import ElementTree
 
-    from transom.common.escaping import escape
+    from transom.common.escaping import escape_unprintable
 
     failures, skipped = (sum(item.verdict == verdict for item in checks) for verdict in ("fail", "not applicable"))
     counts = {"tests": str(len(checks)), "failures": str(failures), "skipped": str(skipped)}
@@ -105,5 +105,5 @@ def render_junit(suite: Suite, checks: "tuple[CheckResult, ...]") -> str:
         )
         if entry.verdict != "pass":
             kind = "failure" if entry.verdict == "fail" else "skipped"
-            ElementTree.SubElement(case, kind, message=f"{entry.claim}: {escape(entry.seen)}").text = entry.source
+            ElementTree.SubElement(case, kind, message=f"{entry.claim}: {escape_unprintable(entry.seen)}").text = entry.source
     return ElementTree.tostring(made, encoding="unicode", xml_declaration=True) + "\n"

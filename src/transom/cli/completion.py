@@ -26,10 +26,10 @@ _SECONDS = 2.0
 def complete_context(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the contexts of the kubeconfig."""
     from transom.kube.errors import ConfigurationError
-    from transom.kube.kubeconfig import read
+    from transom.kube.kubeconfig import read_kubeconfig
 
     with contextlib.suppress(ConfigurationError):
-        return _filter_by_prefix(read(ctx.params.get("kubeconfig")).contexts, incomplete)
+        return _filter_by_prefix(read_kubeconfig(ctx.params.get("kubeconfig")).contexts, incomplete)
     return []
 
 

@@ -11,7 +11,7 @@ from transom.cli.cluster import ClusterOptions, describe_server, run_with_client
 from transom.cli.messages import print_to_stderr
 from transom.cli.output import ExitCode, fail, get_columns, wrap_line
 from transom.common.counting import format_count
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.proxy.secret import REDACTED
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Source(ClusterOptions, frozen=True):
             )
 
 
-def examine(source: Source) -> "tuple[Objects, Examined]":
+def load_and_examine(source: Source) -> "tuple[Objects, Examined]":
     """Read the manifests, without any the objects of the cluster, and examine them."""
     from transom.sources.examination import examine_objects
 
@@ -61,7 +61,7 @@ def examine(source: Source) -> "tuple[Objects, Examined]":
         for flag, item in (("--context", source.context), ("--kubeconfig", source.kubeconfig)):
             if item:
                 fail(f"{flag} is of no use with -f: the objects come from the files")
-        objects, server = load_objects(source.filename, source.own), None
+        objects, server = load(source.filename, source.own), None
     else:
         objects, server = run_with_client(source, lambda client: _load_from_cluster(client, source.own), no_cluster_hint=WITHOUT_CLUSTER)
     return objects, examine_objects(objects, datetime.now(UTC), server)
@@ -95,7 +95,7 @@ def examine_or_fail(source: Source, *, needs_settings: bool = True) -> "tuple[Ob
 
     Without `needs_settings`, the command only connects to hosts: errors in other objects than WindowsInstances do not end it.
     """
-    objects, examined = examine_objects(source)
+    objects, examined = load_and_examine(source)
     print_findings(examined.findings, sys.stderr)
     errors = [error for error in examined.errors if needs_settings or not error.object.startswith(_SETTINGS_OBJECTS)]
     if errors:
@@ -121,9 +121,9 @@ def print_findings(findings: "Iterable[Finding]", out: TextIO) -> None:
         out.write(_format_line(cells, widths, columns))
         if finding.excerpt and finding.excerpt.text[finding.excerpt.start : finding.excerpt.end] != REDACTED:
             number, excerpt = str(finding.line), finding.excerpt
-            start, end = (len(escape(excerpt.text[:place])) for place in (excerpt.start, excerpt.end))
+            start, end = (len(escape_unprintable(excerpt.text[:place])) for place in (excerpt.start, excerpt.end))
             carets = " " * start + "^" * max(1, end - start)
-            out.write(f"    {number} | {escape(excerpt.text)}\n    {' ' * len(number)} | {carets}\n")
+            out.write(f"    {number} | {escape_unprintable(excerpt.text)}\n    {' ' * len(number)} | {carets}\n")
 
 
 _HEADINGS = ("SEVERITY", "WHERE", "OBJECT", "FIELD", "MESSAGE")
@@ -131,7 +131,7 @@ _HEADINGS = ("SEVERITY", "WHERE", "OBJECT", "FIELD", "MESSAGE")
 
 def _format_row(finding: "Finding") -> tuple[str, ...]:
     where = finding.file + (f":{finding.line}:{finding.column}" if finding.line else "")
-    return tuple(map(escape, (finding.severity, where, finding.object, finding.field, finding.message)))
+    return tuple(map(escape_unprintable, (finding.severity, where, finding.object, finding.field, finding.message)))
 
 
 def _format_line(cells: Sequence[str], widths: Sequence[int], columns: int | None) -> str:

@@ -17,7 +17,7 @@ from transom.cli.stopping import mark_stop_reported
 from transom.cli.tables import format_names
 from transom.cli.wait_options import WaitOptions
 from transom.common.counting import format_count
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.controllers.runtime.cached import ADOPT
 from transom.diagnosis.field_owners import CLI_MANAGER
 from transom.diagnosis.fields import get_name
@@ -160,7 +160,7 @@ class HostRequests:
         plan = plan_request(verb, instance, self._request)
         if plan.result == "changed":
             try:
-                await self._patch_instance(plan, str(get_at(instance, "metadata", "uid")))
+                await self._patch_instance(plan, str(get_nested_value(instance, "metadata", "uid")))
             except ApiError as error:
                 return HostRequestResult(plan.name, "failed", describe_refusal(error))
         return HostRequestResult(plan.name, plan.result, plan.message, plan.warnings)
@@ -181,7 +181,7 @@ class HostRequests:
         if plan.paused:
             wanted["spec"] = {"paused": True}
         applied = await client.apply(kind, wanted, *where, manager=CLI_MANAGER)
-        if not plan.paused and get_at(applied.value, "spec", "paused") is True:
+        if not plan.paused and get_nested_value(applied.value, "spec", "paused") is True:
             # another user paused it, and owns the field
             await client.patch(kind, {"metadata": {"uid": uid}, "spec": {"paused": None}}, *where, CLI_MANAGER)
 

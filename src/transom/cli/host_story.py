@@ -11,7 +11,7 @@ from transom.cli.last_known import HostRecords, read_recorded_details
 from transom.cli.observation import LEASES, ListQuery, build_observed, run_queries
 from transom.cli.output import ExitCode, fail, wrap_line
 from transom.cli.state import create_directory
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.common.timestamps import parse_timestamp
 from transom.diagnosis.fields import format_age, get_name
 from transom.diagnosis.snapshot import ClusterSnapshot
@@ -43,7 +43,7 @@ async def read_cluster_details(client: Client, namespace: str, name: str) -> Hos
             f"{server}: no WindowsInstance {name} in namespace {namespace}; there {format_names(list(hosts))}",
             ExitCode.NOT_DONE,
         )
-    return build_host_details(await _with_node(client, seen, get_at(hosts[name], "status", "nodeName")), hosts[name])
+    return build_host_details(await _with_node(client, seen, get_nested_value(hosts[name], "status", "nodeName")), hosts[name])
 
 
 async def _with_node(client: Client, snapshot: ClusterSnapshot, node: str | None) -> ClusterSnapshot:

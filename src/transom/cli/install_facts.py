@@ -10,7 +10,7 @@ from yarl import URL
 
 from transom.cli.commands.manifests import build_api_resource
 from transom.cli.observation import DEPLOYMENTS, ListQuery, run_queries, read_kubernetes_version
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.diagnosis.fields import get_items
 from transom.diagnosis.installation import PEERS, ClusterFacts, ImageAnswer, Right, Rights
 from transom.diagnosis.snapshot import ClusterSnapshot
@@ -60,7 +60,7 @@ async def read_cluster_facts(client: Client, namespace: str) -> ClusterFacts:
         namespace,
         version,
         groups,
-        {str(get_at(item, "metadata", "name")): item for item in cluster_answers.objects.get("CustomResourceDefinition", ())},
+        {str(get_nested_value(item, "metadata", "name")): item for item in cluster_answers.objects.get("CustomResourceDefinition", ())},
         next(iter(cluster_answers.objects.get("ClusterRoleBinding", ())), None),
         cluster_answers.objects.get("Deployment", ()),
         cluster_answers.objects.get("Node", ()),
@@ -120,7 +120,7 @@ async def read_missing_rights(client: Client, snapshot: ClusterSnapshot) -> tupl
     """
     reviews: list[dict[str, Any]] = []
     deployments = {
-        str(get_at(own_object, "metadata", "name")): own_object for own_object in snapshot.iter_own_objects("Deployment")
+        str(get_nested_value(own_object, "metadata", "name")): own_object for own_object in snapshot.iter_own_objects("Deployment")
     }
     for name in (NAME, admission.NAME):
         if name not in deployments:
@@ -148,7 +148,7 @@ async def read_missing_rights(client: Client, snapshot: ClusterSnapshot) -> tupl
 
 def _format_account(namespace: str, deployment: Mapping[str, Any] | None, default: str) -> str:
     """Return the user name of a Deployment's ServiceAccount."""
-    name = get_at(deployment, "spec", "template", "spec", "serviceAccountName") or default
+    name = get_nested_value(deployment, "spec", "template", "spec", "serviceAccountName") or default
     return f"system:serviceaccount:{namespace}:{name}"
 
 
@@ -204,7 +204,7 @@ async def _review_rights(client: Client, wanted: Iterable[Right], kind: str, sub
         }
         async with gate:
             body = await client.request("POST", f"{_REVIEWS}/{kind}", None, review)
-        return bool(get_at(msgspec.json.decode(body), "status", "allowed"))
+        return bool(get_nested_value(msgspec.json.decode(body), "status", "allowed"))
 
     try:
         answered = await asyncio.gather(*map(is_allowed, unique_rights))

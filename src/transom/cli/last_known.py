@@ -16,7 +16,7 @@ import msgspec
 from transom import __version__
 from transom.apply.report import HostReport, Result
 from transom.apply.target import Target, list_targets
-from transom.cli.findings import Source, examine_objects, print_findings
+from transom.cli.findings import Source, load_and_examine, print_findings
 from transom.cli.output import ExitCode, fail
 from transom.cli.state import HealthySettingsStore, create_directory, format_host_address
 from transom.common.counting import format_count
@@ -81,7 +81,7 @@ def read_recorded_overview(source: Source, labels: str = "") -> Overview:
         wanted = parse_selector(labels)
     except InvalidSelector as error:
         fail(f"--selector: {error}")
-    objects, examined = examine_objects(source)
+    objects, examined = load_and_examine(source)
     kept, passed = HostRecords(create_directory()), HealthySettingsStore(create_directory())
     targets = [
         target

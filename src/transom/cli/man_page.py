@@ -27,7 +27,7 @@ def render_man_page(version: str) -> str:
     """Render the page of a version."""
     from transom.cli.program import build_program
 
-    root: Any = typer.main.get_remedy_command(build_program())
+    root: Any = typer.main.get_command(build_program())
     lines = [
         '.\\" Made by scripts/reference from the commands: change them.',
         f'.TH TRANSOM 1 "" "transom {_escape(version)}" "User Commands"',

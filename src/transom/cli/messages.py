@@ -2,9 +2,9 @@
 
 import sys
 
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 
 
 def print_to_stderr(line: str) -> None:
     """Write one line for people to stderr."""
-    sys.stderr.write(escape(line, keep="\t") + "\n")
+    sys.stderr.write(escape_unprintable(line, keep="\t") + "\n")

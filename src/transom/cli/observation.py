@@ -18,7 +18,7 @@ from transom.kube.client import Client
 from transom.kube.errors import NotFound, StatusError
 from transom.kube.objects import Metadata, UnstructuredObject
 from transom.kube.resources import EGRESS_PROXIES, OPENSHIFT_PROXIES, REGISTRATIONS, SECRETS, WINDOWS_INSTANCES, Resource
-from transom.kube.versions import PREFERRED, resolve_version
+from transom.kube.versions import PREFERRED, resolve_api_version
 from transom.pods.registration import NAME as REGISTRATION
 from transom.sources.api_server import DefinitionsMissing, load_objects
 from transom.sources.objects import ObjectReader, Objects
@@ -156,7 +156,7 @@ def build_observed(cluster_answers: QueryResults, source: str, namespace: str, n
 async def _list_values(client: Client, query: ListQuery) -> list[Value] | StatusError | None:
     """None where the server does not know the kind; an error that this person may not read it."""
     try:
-        resource = await resolve_version(client.get_json, query.resource)
+        resource = await resolve_api_version(client.get_json, query.resource)
         listing = await client.list_objects(resource, query.namespace, labels=query.labels, fields=query.fields)
     except NotFound:
         return None

@@ -21,7 +21,7 @@ import msgspec
 
 from transom.cli.messages import print_to_stderr
 from transom.cli.stopping import mark_stop_reported, protect_output, get_signal_name
-from transom.common.escaping import escape, escape_with
+from transom.common.escaping import escape_unprintable, escape_unprintable_with
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _T = TypeVar("_T", bound=msgspec.Struct)
@@ -83,11 +83,11 @@ def print_data(data: Any, output: Format) -> None:
             import yaml
 
             # YAML has no way to write half a character
-            whole = _map_strings(plain, lambda text: _SURROGATE.sub(lambda half: escape(half[0]), text))
+            whole = _map_strings(plain, lambda text: _SURROGATE.sub(lambda half: escape_unprintable(half[0]), text))
             yaml.dump(whole, sys.stdout, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=110)
         else:
             encoded = json.dumps(plain, indent=2, ensure_ascii=False)
-            sys.stdout.write(escape_with(encoded, lambda item: json.dumps(item)[1:-1], keep="\n") + "\n")
+            sys.stdout.write(escape_unprintable_with(encoded, lambda item: json.dumps(item)[1:-1], keep="\n") + "\n")
         sys.stdout.flush()
 
 
@@ -99,7 +99,7 @@ def print_document(text: str) -> None:
 
 def print_lines(*lines: str) -> None:
     """Write lines for people to stdout; line breaks in values are replaced."""
-    sys.stdout.write("".join(escape(line, keep="\t") + "\n" for line in lines))
+    sys.stdout.write("".join(escape_unprintable(line, keep="\t") + "\n" for line in lines))
 
 
 def wrap_line(line: str, columns: int | None) -> list[str]:
@@ -132,7 +132,7 @@ def exit_when_stopped(when: str) -> Iterator[None]:
 
 def sanitize(data: Any) -> Any:
     """Escape each string of data for display as `print_data` does: the input of a table."""
-    return _map_strings(msgspec.to_builtins(data), escape)
+    return _map_strings(msgspec.to_builtins(data), escape_unprintable)
 
 
 def sanitize_struct(data: _T) -> _T:

@@ -75,7 +75,7 @@ def build_program(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
 @cache
 def get_program(called: str | None = None) -> Callable[..., Any]:
     """Return the program, built once per process, with only the named command if there is one."""
-    made = typer.main.get_remedy_command(build_program([called]) if called in COMMANDS else build_program())
+    made = typer.main.get_command(build_program([called]) if called in COMMANDS else build_program())
     for option in made.params:
         # `transom completion` is the documented way
         if option.name in ("install_completion", "show_completion") and isinstance(option, typer.core.TyperOption):

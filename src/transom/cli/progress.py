@@ -21,7 +21,7 @@ from transom.apply.target import Target
 from transom.cli.stopping import NOTHING, StopPlan
 from transom.cli.tables import STYLES, format_host_line, format_names
 from transom.cli.terminal import Terminal
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.hosts.passes.base_pass import STOP_SECONDS, PassResult
 
 _log: Final = structlog.get_logger("transom.cli.progress")
@@ -88,7 +88,7 @@ class Progress(PassObserver):
 
     def _print(self, line: str, style: str = "") -> None:
         # on a terminal lines break between words; in a file a line is a line
-        self._console.print(escape(line), style=style, soft_wrap=not self._console.is_terminal)
+        self._console.print(escape_unprintable(line), style=style, soft_wrap=not self._console.is_terminal)
 
     def set_wait_reason(self, text: str) -> None:
         """Set what hosts wait for; an empty string clears it."""
@@ -151,4 +151,4 @@ class _Bar(Bar):
     def get_renderables(self) -> Iterable[RenderableType]:
         yield from super().get_renderables()
         if standing := self.below():
-            yield Padding(Text(escape(standing), "dim"), (0, 0, 0, 2))
+            yield Padding(Text(escape_unprintable(standing), "dim"), (0, 0, 0, 2))

@@ -15,7 +15,7 @@ from transom.cli.last_known import Command, HostRecords
 from transom.cli.progress import Progress
 from transom.cli.state import HealthySettingsStore, build_pass_settings, create_directory, open_host_keys
 from transom.cli.stopping import register_stop_plan
-from transom.controllers.egress.status import build_readiness
+from transom.controllers.egress.status import build_endpoints_condition
 from transom.hosts.errors import Fault
 from transom.hosts.passes.base_pass import PassResult
 from transom.http.readiness import has_failures, probe
@@ -69,10 +69,10 @@ async def apply_settings(targets: list[Target], options: HostOptions, manager: M
                     if stage in _SAID:
                         progress.print_line(_SAID[stage])
 
-            reports = roll_out(free, changing.run, at_once=options.workers, all_at_once=all_at_once, report_stage=print_stage)
+            reports = roll_out(free, changing.run, max_concurrent=options.workers, all_at_once=all_at_once, report_stage=print_stage)
             async for target, report in reports:
                 collected.add(target, report)
-            comparisons = run_concurrently(waiting, comparing.report, options.workers, otherwise=_build_fault_report)
+            comparisons = run_concurrently(waiting, comparing.report, options.workers, build_default=_build_fault_report)
             async for target, report in comparisons:
                 skipped = report.skip(waits[compute_settings_key(target.egress)]) if report.result == "changed" else report
                 collected.add(target, skipped)
@@ -86,7 +86,7 @@ async def roll_back_settings(targets: list[Target], options: HostOptions, manage
         observed = replace(host_pass, observers=(progress,))
         collected = CollectedReports(targets, progress, "rollback")
         async with collected:
-            async for target, report in roll_out(targets, observed.run, at_once=options.workers, all_at_once=True):
+            async for target, report in roll_out(targets, observed.run, max_concurrent=options.workers, all_at_once=True):
                 collected.add(target, report)
     return collected.report
 
@@ -98,7 +98,7 @@ async def compare_hosts(targets: list[Target], options: HostOptions, manager: Ma
         observed = replace(host_pass, observers=(progress,))
         collected = CollectedReports(targets, progress, "diff")
         async with collected:
-            comparisons = run_concurrently(targets, observed.report, options.workers, otherwise=_build_fault_report)
+            comparisons = run_concurrently(targets, observed.report, options.workers, build_default=_build_fault_report)
             async for target, report in comparisons:
                 collected.add(target, report)
     return collected.report
@@ -177,6 +177,6 @@ async def _find_gated_settings(targets: list[Target]) -> dict[Hashable, str]:
         answers = await probe(egress)
         if has_failures(answers):
             reasons[change] = (
-                f"not changed: {build_readiness(answers).message} (readinessPolicy: Report changes it all the same)"
+                f"not changed: {build_endpoints_condition(answers).message} (readinessPolicy: Report changes it all the same)"
             )
     return reasons

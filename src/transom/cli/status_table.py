@@ -10,7 +10,7 @@ from transom.common.counting import format_first
 from transom.common.timestamps import parse_timestamp
 from transom.diagnosis.fields import format_age
 from transom.diagnosis.overview import REMOVING, ClusterStatus, ObjectStatus, Overview
-from transom.pods.outdated import Outdated
+from transom.pods.outdated import OutdatedWorkload
 from transom.reasons.reason_table import find_remedy
 
 _ALIKE: Final = 4
@@ -208,7 +208,7 @@ def _format_clusters(clusters: Sequence[ClusterStatus]) -> list[str]:
     ]
 
 
-def _iter_pod_lines(pods: Sequence[Outdated]) -> Iterator[str]:
+def _iter_pod_lines(pods: Sequence[OutdatedWorkload]) -> Iterator[str]:
     for pod in pods[:_LISTED]:
         owner = f"{pod.kind}/{pod.namespace}/{pod.name}"
         yield f"{owner}: {pod.outdated} of {pod.pods} pods; {pod.restart or 'replace them'}"

@@ -26,7 +26,7 @@ from transom.diagnosis.overview import Overview, build_overview
 from transom.diagnosis.snapshot import ClusterSnapshot
 from transom.kube.client import Client
 from transom.kube.errors import ConnectionFailed, StatusError
-from transom.pods.outdated import Outdated
+from transom.pods.outdated import OutdatedWorkload
 from transom.sources.api_server import DefinitionsMissing, HashKeyUnread, list_outdated_pods
 from transom.sources.objects import Objects
 
@@ -108,7 +108,7 @@ class StatusWait:
         now = datetime.now(UTC)
         seen = build_observed(cluster_answers, describe_server(self._client.connection), self._namespace, now)
         unread = [f"{part}: {_format_reasons(seen)}" for part in list_unread_parts(seen, self._wanted.parts)]
-        pods: tuple[Outdated, ...] | None = None
+        pods: tuple[OutdatedWorkload, ...] | None = None
         if Part.PODS in self._wanted.parts:
             try:
                 pods = tuple(await list_outdated_pods(self._client, self._namespace, now))

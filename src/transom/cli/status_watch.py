@@ -19,7 +19,7 @@ from transom.cli.observation import LEASES, ListQuery, run_queries, read_kuberne
 from transom.cli.output import get_columns, print_lines
 from transom.cli.status_table import StyledLine, group_objects, iter_object_lines, iter_status_lines
 from transom.cli.terminal import Terminal
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.diagnosis.overview import ObjectStatus, Overview, build_overview, find_leader
 from transom.diagnosis.snapshot import OWN_KINDS, ClusterSnapshot, ReadFailure
 from transom.kube.client import Client
@@ -148,7 +148,7 @@ def _fit_lines(drawn: Sequence[StyledLine], height: int) -> list[Text]:
     left = len(drawn) - room
     more = f"; {left:,} more lines: enlarge the window, or -o json" if left > 0 else ""
     foot = StyledLine(f"{time.strftime('%H:%M:%S')} Ctrl-C ends{more}", "dim")
-    return [Text(escape(item.text), item.style, no_wrap=True, overflow="crop") for item in (*drawn[:room], foot)]
+    return [Text(escape_unprintable(item.text), item.style, no_wrap=True, overflow="crop") for item in (*drawn[:room], foot)]
 
 
 async def _print_lines(followed: WatchedStatus, context: str | None) -> None:

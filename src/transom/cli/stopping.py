@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from transom.cli.messages import print_to_stderr
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 
 _T = TypeVar("_T")
 _NAMES: Final = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
@@ -110,7 +110,7 @@ class _SignalState:
         if left:
             self.is_reported = True
             # whatever is written just now: this line does not wait for it
-            line = f"transom: {how}: {escape(left)}\n"
+            line = f"transom: {how}: {escape_unprintable(left)}\n"
             with suppress(OSError):
                 os.write(2, (line if not os.isatty(2) else f"\n{line}").encode("utf-8", "replace"))
         raise StoppedAtOnce

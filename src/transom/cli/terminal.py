@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 
 _FILE_WIDTH = 160
 
@@ -22,4 +22,4 @@ class Terminal(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """Render as rich does, with control characters of texts escaped. Rich's own colours and movements are not escaped."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(escape(segment.text, keep="\n"), segment.style)
+            yield segment if segment.control else Segment(escape_unprintable(segment.text, keep="\n"), segment.style)

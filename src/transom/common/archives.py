@@ -34,8 +34,8 @@ class ArchiveTooLarge(ValueError):
 class BoundedReader:
     """A file, of which `most` bytes are read at most, and no more than 8 MiB at once."""
 
-    def __init__(self, file: IO[bytes] | gzip.GzipFile, most: int) -> None:
-        self._file, self._most = file, most
+    def __init__(self, file: IO[bytes] | gzip.GzipFile, limit: int) -> None:
+        self._file, self._most = file, limit
 
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes. Raises ArchiveTooLarge."""
@@ -91,7 +91,7 @@ def open_member(archive: Path, name: str, *, is_zip: bool) -> Iterator[IO[bytes]
 
 
 @contextmanager
-def open_tar(file: IO[bytes], most: int = MAX_IMAGE) -> Iterator[tarfile.TarFile]:
+def open_tar(file: IO[bytes], limit: int = MAX_IMAGE) -> Iterator[tarfile.TarFile]:
     """Open a tar archive, gzipped or not, of at most so many bytes; `iterate_members` lists its files.
 
     Raises ArchiveTooLarge, OSError, and what `tarfile` and `zlib` raise.
@@ -100,19 +100,19 @@ def open_tar(file: IO[bytes], most: int = MAX_IMAGE) -> Iterator[tarfile.TarFile
     file.seek(0)
     with ExitStack() as stack:
         plain = stack.enter_context(gzip.GzipFile(fileobj=file)) if is_gzipped else file
-        bounded: Any = BoundedReader(plain, most)
+        bounded: Any = BoundedReader(plain, limit)
         yield stack.enter_context(tarfile.open(fileobj=bounded, mode="r:"))
 
 
-def iterate_members(tar: tarfile.TarFile, most: int = MAX_IMAGE_MEMBERS) -> Iterator[tarfile.TarInfo]:
+def iterate_members(tar: tarfile.TarFile, limit: int = MAX_IMAGE_MEMBERS) -> Iterator[tarfile.TarInfo]:
     """Yield the members of an archive, none of which is kept in memory. Raises ArchiveTooLarge."""
     count = 0
     while (member := tar.next()) is not None:
         # tarfile keeps every member that it has read
         tar.members.clear()  # type: ignore[attr-defined]
         count += 1
-        if count > most:
-            raise ArchiveTooLarge(f"it has more than {most:,} files")
+        if count > limit:
+            raise ArchiveTooLarge(f"it has more than {limit:,} files")
         if len(member.name) > _LONGEST_NAME:
             raise ArchiveTooLarge(f"the name of a file has more than {_LONGEST_NAME:,} characters")
         yield member
@@ -136,9 +136,9 @@ def copy_bounded(content: IO[bytes], target: IO[bytes]) -> None:
         target.write(chunk)
 
 
-def read_bounded(content: IO[bytes], most: int = MAX_MEMBER) -> bytes:
+def read_bounded(content: IO[bytes], limit: int = MAX_MEMBER) -> bytes:
     """Return the bytes of a file of an archive. Raises ArchiveTooLarge where it has more than `most`."""
-    data = content.read(most + 1)
-    if len(data) > most:
-        raise ArchiveTooLarge(f"a file in it has more than {most:,} bytes")
+    data = content.read(limit + 1)
+    if len(data) > limit:
+        raise ArchiveTooLarge(f"a file in it has more than {limit:,} bytes")
     return data

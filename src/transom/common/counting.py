@@ -8,8 +8,8 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def format_first(items: Iterable[str], most: int, between: str = ", ") -> str:
+def format_first(items: Iterable[str], limit: int, separator: str = ", ") -> str:
     """Return `a, b and 3 more`: the first `most` items, and the number of the others; empty if there is none."""
     listed = list(items)
-    more = len(listed) - most
-    return between.join(listed[:most]) + (f" and {more:,} more" if more > 0 else "")
+    more = len(listed) - limit
+    return separator.join(listed[:limit]) + (f" and {more:,} more" if more > 0 else "")

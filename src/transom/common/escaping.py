@@ -19,23 +19,23 @@ _NAME_LIKE = re.compile(r"[A-Za-z0-9._-]{1,253}\Z")
 """Letters of a name that was mistyped: `corp_ca`."""
 
 
-def escape(text: str, keep: str = "") -> str:
+def escape_unprintable(text: str, keep: str = "") -> str:
     r"""`text` with each character that is not seen in letters: `\x1b`, `\n`, `\u202e`, `\ud800`; those in `keep` stay.
 
     These are controls (C0, DEL, C1), format characters (bidirectional ones, zero width), lone surrogates, U+2028 and U+2029.
     Doing it twice changes nothing more.
     """
-    return escape_with(text, lambda item: item.encode("unicode_escape").decode(), keep)
+    return escape_unprintable_with(text, lambda item: item.encode("unicode_escape").decode(), keep)
 
 
-def escape_with(text: str, letters: Callable[[str], str], keep: str = "") -> str:
+def escape_unprintable_with(text: str, letters: Callable[[str], str], keep: str = "") -> str:
     """Escape with `letters`."""
     if text.isprintable():
         return text
-    return "".join(item if item.isprintable() or item in keep or _is_seen(item) else letters(item) for item in text)
+    return "".join(item if item.isprintable() or item in keep or _is_visible(item) else letters(item) for item in text)
 
 
-def _is_seen(character: str) -> bool:
+def _is_visible(character: str) -> bool:
     return unicodedata.category(character) in _SEEN
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def get_at(value: Any, *path: str) -> Any:
+def get_nested_value(value: Any, *path: str) -> Any:
     """Return the value at a path of mappings; None if there is none."""
     for key in path:
         # most values are None or a dict, for which the check of an abstract class takes several times as long

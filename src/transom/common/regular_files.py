@@ -47,12 +47,12 @@ def open_regular_file(path: str | Path) -> io.BufferedReader:
         raise
 
 
-def read_regular_file(path: str | Path, most: int = MAX_BYTES) -> bytes:
+def read_regular_file(path: str | Path, limit: int = MAX_BYTES) -> bytes:
     """Return the bytes of a regular file. Raises OSError, also for one of more than `most` bytes."""
     with open_regular_file(path) as file:
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise OSError(errno.EFBIG, f"the file has more than {most:,} bytes", os.fspath(path))
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"the file has more than {limit:,} bytes", os.fspath(path))
     return data
 
 

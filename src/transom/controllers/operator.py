@@ -19,16 +19,16 @@ from transom.controllers.certificates.controller import CertificatesController
 from transom.controllers.clusters.controller import ClustersController
 from transom.controllers.egress.controller import EgressController
 from transom.controllers.hosts.controller import HostReconciler
-from transom.controllers.hosts.proxy_only import EgressHosts
+from transom.controllers.hosts.proxy_only import EgressLifecycle
 from transom.controllers.hosts.services import HostServices
 from transom.controllers.instance_state.node_identities import NodeIdentities
 from transom.controllers.inventory.controller import InstancesController
-from transom.controllers.inventory.strays import StraysController
+from transom.controllers.inventory.strays import IgnoredInstancesController
 from transom.controllers.join.members import Members
 from transom.controllers.keys.controller import KeysController
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.machines.controller import MachinesController
-from transom.controllers.nodes.node_lifecycle import NodeHosts
+from transom.controllers.nodes.node_lifecycle import NodeLifecycle
 from transom.controllers.nodes.services import NodeServices
 from transom.controllers.pods.controller import PodsController
 from transom.controllers.propagation.controller import PropagationController
@@ -38,7 +38,7 @@ from transom.controllers.rollout.kinds import make_settings_rollouts
 from transom.controllers.rollout.resume_annotation import ResumeAnnotation
 from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.runtime.conditions import ConditionAggregator
-from transom.controllers.runtime.controller import Controller, Leadership, work
+from transom.controllers.runtime.controller import Controller, Leadership, run_workers
 from transom.controllers.runtime.informers import Informers, watch_machines
 from transom.controllers.runtime.options import Options
 from transom.controllers.runtime.rights_watch import RightsWatch
@@ -47,12 +47,12 @@ from transom.controllers.userdata.controller import UserDataController
 from transom.hosts import owner
 from transom.hosts.owner import Owner
 from transom.hosts.passes.base_pass import PassResult
-from transom.kube.backoff import set_within
+from transom.kube.backoff import wait_for_event
 from transom.kube.client import Client
 from transom.kube.errors import ApiError
 from transom.kube.events import EventRecorder, Regarding
 from transom.kube.lease import LeaseElection, LeaseTerm
-from transom.kube.reading import Malformed
+from transom.kube.reading import MalformedObject
 from transom.kube.resources import CONFIG_MAPS, LEASES, NAMESPACES
 from transom.kube.store import ObjectKey
 from transom.manifests.workloads import GRACE
@@ -157,17 +157,17 @@ CONTROLLERS: Final[Mapping[str, ControllerFactory]] = {
     "egress": lambda item: EgressController(
         item.informers, item.settings, system_ca_file=item.options.system_ca_file, reports=item.reports, now=item.now
     ),
-    "hosts": lambda item: HostReconciler(item.create_host_services(item.options.pace.check_interval), EgressHosts()),
+    "hosts": lambda item: HostReconciler(item.create_host_services(item.options.pace.check_interval), EgressLifecycle()),
     "clusters": lambda item: ClustersController(item.informers, item.settings, item.reports),
     "machines": lambda item: MachinesController(item.informers, item.settings, item.reports, now=item.now),
     "propagation": lambda item: PropagationController(
         item.informers, item.settings, item.reports, item.options.workload_cluster_networks
     ),
     "instances": lambda item: InstancesController(item.informers, item.settings),
-    "strays": lambda item: StraysController(item.informers, now=item.now),
+    "strays": lambda item: IgnoredInstancesController(item.informers, now=item.now),
     "userdata": lambda item: UserDataController(item.informers, item.settings, openssh_msi=item.options.openssh_msi),
     "certificates": lambda item: CertificatesController(item.informers, item.settings, item.members),
-    "nodes": lambda item: HostReconciler((nodes := item.create_node_services()).on, NodeHosts(nodes)),
+    "nodes": lambda item: HostReconciler((nodes := item.create_node_services()).on, NodeLifecycle(nodes)),
     "keys": lambda item: KeysController(item.informers, item.keys, pace=item.options.pace, now=item.now),
     "pods": lambda item: PodsController(
         item.informers, item.settings, item.reports, system_ca_file=item.options.system_ca_file
@@ -204,7 +204,7 @@ class Operator:
             client,
             options.namespace,
             self.identity,
-            terms=options.terms,
+            timings=options.terms,
             now=now,
             annotate=lambda: self.rights.lease_annotations,
         )
@@ -218,9 +218,9 @@ class Operator:
         self._listeners: list[Callable[[], None]] = []
         self.working = False
         """Whether this process works: it holds the lease, or leader election is disabled."""
-        self._assemble()
+        self._create_controllers()
 
-    def _assemble(self) -> None:
+    def _create_controllers(self) -> None:
         """Make everything that remembers objects of the cluster: at the start, and after a restore of the cluster."""
         options, now = self._options, self._now
         self.informers = Informers(self._client, options.namespace, options.reflector)
@@ -243,7 +243,7 @@ class Operator:
         self._in_flight_hosts = made.in_flight_hosts
         self._reports = made.reports
         self.rights = RightsWatch(self._client, self.informers, options, self._reports, self._retry_refused)
-        self.informers.on_malformed = self._tell_malformed
+        self.informers.on_malformed = self._record_malformed_event
         for listener in self._listeners:
             listener()
 
@@ -253,7 +253,7 @@ class Operator:
         for controller in self.controllers.values():
             controller.queue.retry_failed()
 
-    def on_assembled(self, listener: Callable[[], None]) -> None:
+    def on_controllers_created(self, listener: Callable[[], None]) -> None:
         """Call `listener` now, and whenever the informers are others."""
         self._listeners.append(listener)
         listener()
@@ -287,22 +287,22 @@ class Operator:
             history = self._client.history
             self._restore_evidence, self.restores = history.evidence, self.restores + 1
             # a server whose versions are no numbers in order is not read in a loop
-            if await set_within(stop, 0.0 if self.restores == 1 else _AFTER_RESTORE):
+            if await wait_for_event(stop, 0.0 if self.restores == 1 else _AFTER_RESTORE):
                 return
             history.forget()
-            self._assemble()
+            self._create_controllers()
 
     async def _run_until_restore(self, stop: asyncio.Event) -> bool:
         """Work until `stop` is set, or until the cluster is another one: True."""
-        following = asyncio.ensure_future(self._follow())
-        working = asyncio.ensure_future(self._lead())
+        following = asyncio.ensure_future(self._run_informers())
+        working = asyncio.ensure_future(self._run_controllers())
         stopping = asyncio.ensure_future(stop.wait())
         restored = asyncio.ensure_future(self._client.history.replaced.wait())
         tasks = (following, working, stopping, restored)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if stopping.done():
-                await self._drain(working)
+                await self._drain_controllers(working)
         finally:
             for task in tasks:
                 task.cancel()
@@ -312,23 +312,23 @@ class Operator:
                 raise error
         return not stop.is_set() and self._client.history.replaced.is_set()
 
-    async def _drain(self, working: "asyncio.Future[None]") -> None:
+    async def _drain_controllers(self, working: "asyncio.Future[None]") -> None:
         _log.info("stopping", **{name: controller.queue.working for name, controller in self.controllers.items()})
         for controller in self.controllers.values():
             controller.queue.close()
         if self.working:
             await asyncio.wait((working,), timeout=DRAIN)
 
-    async def _follow(self) -> None:
+    async def _run_informers(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.informers.run())
             group.create_task(self.settings.run())
-            group.create_task(self._observe_history())
+            group.create_task(self._poll_server_version())
             recorder = self._create_recorder(self._client)
             group.create_task(recorder.run())
             group.create_task(self.rights.run(recorder))
 
-    async def _observe_history(self) -> None:
+    async def _poll_server_version(self) -> None:
         """Ask for the server's version: there may be no lease, or none that was renewed since the copy that is restored."""
         while True:
             try:
@@ -337,7 +337,7 @@ class Operator:
                 _log.info("version not read", error=str(error))
             await asyncio.sleep(_OBSERVE_HISTORY)
 
-    async def _lead(self) -> None:
+    async def _run_controllers(self) -> None:
         await self.settings.begun.wait()
         self._owner = await self._identify_owner()
         async with asyncio.TaskGroup() as group:
@@ -375,32 +375,32 @@ class Operator:
             await self._changed_decisions.wait()
         _log.info("ready", instances=len(self.informers.windows_instances), nodes=len(self.informers.nodes))
         if self._options.leader_elect:
-            await self.election.run(self._serve_term)
+            await self.election.run(self._work_for_term)
         else:
-            await self._work(Leadership(self._client, self._create_recorder(self._client), lambda: math.inf, self._owner))
+            await self._run_workers(Leadership(self._client, self._create_recorder(self._client), lambda: math.inf, self._owner))
 
-    async def _serve_term(self, holding: LeaseTerm) -> None:
-        client = self._client.with_permit(holding.get_remaining)
-        owner = msgspec.structs.replace(self._owner, generation=holding.generation)
-        await self._work(Leadership(client, self._create_recorder(client), holding.get_remaining, owner))
+    async def _work_for_term(self, term: LeaseTerm) -> None:
+        client = self._client.with_permit(term.get_remaining)
+        owner = msgspec.structs.replace(self._owner, generation=term.generation)
+        await self._run_workers(Leadership(client, self._create_recorder(client), term.get_remaining, owner))
 
     def _create_recorder(self, client: Client) -> EventRecorder:
         return EventRecorder(client, instance=self.identity)
 
-    async def _work(self, leadership: Leadership) -> None:
+    async def _run_workers(self, leadership: Leadership) -> None:
         """Workers for each controller until their queues are closed. Raises LeaseLost."""
         self._in_flight_hosts.reset()
         telling = asyncio.ensure_future(leadership.recorder.run())
         self._teller = leadership.recorder
         for kind, malformed in self.informers.iter_malformed():
-            self._tell_malformed(kind, malformed)
-        self._tell_restore(leadership)
+            self._record_malformed_event(kind, malformed)
+        self._record_restore_event(leadership)
         workers = [
-            asyncio.ensure_future(work(controller, leadership, self._options.workers, partial(self._trace, name)))
+            asyncio.ensure_future(run_workers(controller, leadership, self._options.workers, partial(self._trace, name)))
             for name, controller in self.controllers.items()
         ]
         all_workers = asyncio.gather(*workers)
-        olm = asyncio.ensure_future(self._tell_olm(leadership))
+        olm = asyncio.ensure_future(self._update_operator_condition(leadership))
         self.working = True
         try:
             await asyncio.wait((all_workers, telling), return_when=asyncio.FIRST_COMPLETED)
@@ -417,16 +417,16 @@ class Operator:
                 task.cancel()
             await asyncio.gather(*workers, telling, olm, all_workers, return_exceptions=True)
 
-    async def _tell_olm(self, leadership: Leadership) -> None:
+    async def _update_operator_condition(self, leadership: Leadership) -> None:
         if name := self._options.operator_condition:
-            await operator_condition.tell(name, self._options.namespace, self._list_rollouts, leadership, self._now)
+            await operator_condition.sync_operator_condition(name, self._options.namespace, self._list_rollouts, leadership, self._now)
 
     def _list_rollouts(self) -> set[Rollouts]:
         """Every kind of change to hosts, of all controllers."""
         controllers = (controller for controller in self.controllers.values() if isinstance(controller, HostReconciler))
         return {rollouts for controller in controllers for rollouts in controller.rollouts}
 
-    def _tell_malformed(self, kind: str, malformed: Malformed) -> None:
+    def _record_malformed_event(self, kind: str, malformed: MalformedObject) -> None:
         """In Transom's own namespace: in a tenant's it may tell nothing."""
         if self._teller is None:
             return
@@ -435,7 +435,7 @@ class Operator:
         place = "/".join(filter(None, (named.namespace, named.name)))
         self._teller.record_warning(regarding, "ObjectMalformed", f"{kind} {place}: {malformed.problem}")
 
-    def _tell_restore(self, leadership: Leadership) -> None:
+    def _record_restore_event(self, leadership: Leadership) -> None:
         if evidence := self._restore_evidence:
             self._restore_evidence = ""
             regarding = Regarding(LEASES.api_version, LEASES.kind, "transom", self._options.namespace)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.controllers.runtime.cached import ORIGIN, SOURCE
 from transom.diagnosis.fields import get_items, get_labels, get_mapping, get_metadata
 from transom.diagnosis.snapshot import Value
@@ -41,12 +41,12 @@ def _iter_owners(value: Value, path: tuple[str, ...]) -> Iterator[str]:
         applies = entry.get("operation") == "Apply" or manager == _HELM
         if applies and manager != CLI_MANAGER and not entry.get("subresource") and _has_field(entry, path):
             yield _describe_tool(manager, value)
-    if get_at(_read_last_applied(value), *path) is not None:
+    if get_nested_value(_read_last_applied(value), *path) is not None:
         yield "Argo CD" if _ARGO_TRACKING in get_mapping(get_metadata(value), "annotations") else "`kubectl apply`"
 
 
 def _has_field(entry: Mapping[str, Any], path: tuple[str, ...]) -> bool:
-    return get_at(entry.get("fieldsV1"), *(f"f:{part}" for part in path)) is not None
+    return get_nested_value(entry.get("fieldsV1"), *(f"f:{part}" for part in path)) is not None
 
 
 def _read_last_applied(value: Value) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 
 
 def get_metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -35,13 +35,13 @@ def format_label(kind: str, value: Mapping[str, Any]) -> str:
 
 def get_mapping(value: Any, *path: str) -> Mapping[str, Any]:
     """Return the mapping at a path; an empty one if there is none."""
-    field = get_at(value, *path)
+    field = get_nested_value(value, *path)
     return field if isinstance(field, Mapping) else {}
 
 
 def get_items(value: Any, *path: str) -> list[Mapping[str, Any]]:
     """Return the mappings of a list at a path."""
-    field = get_at(value, *path)
+    field = get_nested_value(value, *path)
     return [item for item in field if isinstance(item, Mapping)] if isinstance(field, list | tuple) else []
 
 

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.controllers.egress.host_counts import WAITS
 from transom.controllers.runtime.cached import ADOPT, MANAGED_BY_WMCO
 from transom.diagnosis.field_owners import describe_owners
@@ -70,7 +70,7 @@ def get_progress(verb: HostAction, instance: Value | None, request: str) -> Host
     if verb is HostAction.RESUME:
         return _get_unpause_progress(instance)
     field = "lastHandledRestart" if verb is HostAction.RESTART else "lastHandledReconcile"
-    if get_at(instance, "status", field) != request:
+    if get_nested_value(instance, "status", field) != request:
         return HostProgress("waiting", _explain_unhandled(instance))
     if verb in (HostAction.FORGET_HOST_KEY, HostAction.FORGET_NODE):
         return _get_recorded_progress(verb, instance)
@@ -131,16 +131,16 @@ def _plan_adoption(instance: Value, request: str) -> HostPlan:
 
 def _plan_host_key_removal(instance: Value, request: str) -> HostPlan:
     name = get_name(instance)
-    if get_at(instance, "spec", "hostKey"):
+    if get_nested_value(instance, "spec", "hostKey"):
         return HostPlan(name, "failed", "spec.hostKey pins the key of this host: correct it there, or remove it")
-    if not get_at(instance, "status", "hostKeyFingerprint"):
+    if not get_nested_value(instance, "status", "hostKeyFingerprint"):
         return HostPlan(name, "unchanged", "no host key is recorded")
     return HostPlan(name, "changed", "host key forgotten", annotations={RECONCILE: request}, cleared=("hostKeyFingerprint",))
 
 
 def _plan_node_removal(instance: Value, request: str) -> HostPlan:
     name = get_name(instance)
-    if not get_at(instance, "status", "nodeName"):
+    if not get_nested_value(instance, "status", "nodeName"):
         return HostPlan(name, "unchanged", "no Node is recorded")
     return HostPlan(name, "changed", "Node forgotten", annotations={RECONCILE: request}, cleared=("nodeName",))
 
@@ -158,7 +158,7 @@ _PLANS: Final[dict[HostAction, Callable[[Value, str], HostPlan]]] = {
 
 def is_paused(instance: Value) -> bool:
     """Return True if the operator does not connect to the host."""
-    return get_at(instance, "spec", "paused") is True
+    return get_nested_value(instance, "spec", "paused") is True
 
 
 def _refuse_paused_host(instance: Value) -> HostPlan | None:
@@ -197,7 +197,7 @@ def _get_unpause_progress(instance: Value) -> HostProgress:
 
 def _get_recorded_progress(verb: HostAction, instance: Value) -> HostProgress:
     field, what = ("hostKeyFingerprint", "host key") if verb is HostAction.FORGET_HOST_KEY else ("nodeName", "Node")
-    value, now = get_at(instance, "status", field), build_host_row(instance)
+    value, now = get_nested_value(instance, "status", field), build_host_row(instance)
     if value is None or now.reason in ("HostKeyChanged", "NodeNameChanged"):
         return HostProgress("failed", f"no other {what} was recorded: {_format_status(now)}")
     return HostProgress("done", f"{what} recorded: {value}")

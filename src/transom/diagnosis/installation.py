@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from transom.common.counting import format_first
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.controllers.inventory.adoption import OPERATOR as WMCO
 from transom.controllers.runtime.cached import MANAGED_BY_WMCO
 from transom.diagnosis.fields import format_label, get_condition, get_items, get_mapping, get_metadata, get_name, get_namespace
@@ -15,7 +15,7 @@ from transom.diagnosis.overview import build_overview, find_leader
 from transom.diagnosis.snapshot import ClusterSnapshot, Value
 from transom.manifests.definitions import GROUP, KINDS, VERSION, build_crds
 from transom.pods.registration import NAME as REGISTRATION
-from transom.pods.registration import is_own
+from transom.pods.registration import is_own_configuration
 
 Verdict = Literal["pass", "warn", "fail", "unknown"]
 LEAST: Final = (1, 30)
@@ -265,10 +265,10 @@ def _check_workloads(snapshot: ClusterSnapshot) -> Iterator[InstallCheck]:
             else:
                 yield InstallCheck(id_, claim, "warn", f"{missing}: it runs elsewhere, or not at all", "see the check `lease`")
             continue
-        replicas = get_at(deployment, "spec", "replicas")
+        replicas = get_nested_value(deployment, "spec", "replicas")
         wanted = 1 if replicas is None else replicas
-        available, updated = (get_at(deployment, "status", field) or 0 for field in ("availableReplicas", "updatedReplicas"))
-        current = get_at(deployment, "status", "observedGeneration") == get_metadata(deployment).get("generation")
+        available, updated = (get_nested_value(deployment, "status", field) or 0 for field in ("availableReplicas", "updatedReplicas"))
+        current = get_nested_value(deployment, "status", "observedGeneration") == get_metadata(deployment).get("generation")
         message = f"{available} of {wanted} pods are available, {updated} are of the newest version"
         if current and wanted and min(available, updated) >= wanted:
             yield InstallCheck(id_, claim, "pass", message)
@@ -335,7 +335,7 @@ def _check_admission(snapshot: ClusterSnapshot) -> InstallCheck:
         if wanted:
             return InstallCheck("admission", claim, "fail", message, do)
         return InstallCheck("admission", claim, "warn", f"{message}: pods get no settings", "transom manifests --part webhook")
-    if not is_own(live):
+    if not is_own_configuration(live):
         message = f"MutatingWebhookConfiguration/{REGISTRATION} is not Transom's"
         return InstallCheck("admission", claim, "fail", message, f"kubectl delete mutatingwebhookconfiguration {REGISTRATION}")
     why = f"{hook.reason}: {hook.message}" if hook.reason else "no EgressProxy gives pods anything yet"

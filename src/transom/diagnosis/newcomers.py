@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from transom.common.counting import format_count
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.common.timestamps import parse_timestamp
 from transom.diagnosis.fields import (
     format_age,
@@ -36,7 +36,7 @@ def find_missing_base_settings(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     hosts = [
         own_object
         for own_object in snapshot.iter_own_objects("WindowsInstance")
-        if get_at(own_object, "spec", "clusterRef") is None
+        if get_nested_value(own_object, "spec", "clusterRef") is None
     ]
     if any(get_name(proxy) == BASE for proxy in (*proxies, *snapshot.list_objects("Proxy"))):
         return
@@ -48,7 +48,7 @@ def find_missing_base_settings(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
         return
     names = ", ".join(map(get_name, proxies))
     # one with a selector is meant for some workload clusters
-    likely = [get_name(proxy) for proxy in proxies if get_at(proxy, "spec", "clusterSelector") is None]
+    likely = [get_name(proxy) for proxy in proxies if get_nested_value(proxy, "spec", "clusterSelector") is None]
     first = next(iter(likely), get_name(proxies[0]))
     if not likely:
         evidence = f"EgressProxies are {names}: all select workload clusters, and none is named `{BASE}`"
@@ -101,10 +101,10 @@ def iter_references(snapshot: ClusterSnapshot) -> Iterator[tuple[str, str, str]]
     owners: dict[tuple[str, str], str] = {}
     for obj in snapshot.list_objects("EgressProxy"):
         for kind, field in (("Secret", "credentialsSecret"), ("ConfigMap", "trustedCA")):
-            if name := get_at(obj, "spec", field, "name"):
+            if name := get_nested_value(obj, "spec", field, "name"):
                 owners.setdefault((kind, str(name)), f"spec.{field} of EgressProxy/{get_name(obj)}")
     for own_object in snapshot.iter_own_objects("WindowsInstance"):
-        name = get_at(own_object, "spec", "keySecret", "name") or WindowsInstanceSpec().key_secret.name
+        name = get_nested_value(own_object, "spec", "keySecret", "name") or WindowsInstanceSpec().key_secret.name
         owners.setdefault(("Secret", str(name)), f"spec.keySecret of WindowsInstance/{get_name(own_object)}")
     yield from ((kind, name, by) for (kind, name), by in owners.items())
 
@@ -163,7 +163,7 @@ def find_missing_leader(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     if next(iter_missing_rights(snapshot), None):
         evidence += "; its ServiceAccount lacks rights (rights-missing)"
     made = next((own_object for own_object in snapshot.iter_own_objects("Deployment") if get_name(own_object) == "transom"), None)
-    if made is not None and get_at(made, "spec", "replicas") == 0:
+    if made is not None and get_nested_value(made, "spec", "replicas") == 0:
         command = f"kubectl scale deployment transom -n {snapshot.namespace} --replicas=2"
         evidence += "; Deployment transom has 0 replicas"
     elif why := "; ".join(_explain_pods_not_running(snapshot)):
@@ -181,7 +181,7 @@ def find_missing_leader(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 
 def _is_running(pod: Mapping[str, Any]) -> bool:
     """Return True for a pod of the operator that runs, and may not be ready: its log has the cause."""
-    return get_labels(pod).get("app.kubernetes.io/component") == "operator" and get_at(pod, "status", "phase") == "Running"
+    return get_labels(pod).get("app.kubernetes.io/component") == "operator" and get_nested_value(pod, "status", "phase") == "Running"
 
 
 def _explain_pods_not_running(snapshot: ClusterSnapshot) -> Iterator[str]:
@@ -252,7 +252,7 @@ def _ends_with_line_break(text: Secret) -> bool:
 def find_idle_webhook(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find a registration, existing or expected, with which no pod gets settings."""
     egress = snapshot.pod_egress
-    if egress is None or not egress.gives:
+    if egress is None or not egress.has_pod_settings:
         return
     if egress.withheld:
         evidence = "the proxy has credentials, and spec.pods.namespaceSelector is not set: pods get no proxy"

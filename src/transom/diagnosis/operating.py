@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.diagnosis.fields import format_label, get_condition, get_items, get_metadata, get_name
 from transom.diagnosis.overview import (
     NOT_OBSERVED,
@@ -17,7 +17,7 @@ from transom.diagnosis.overview import (
 )
 from transom.diagnosis.snapshot import ClusterSnapshot, Evidence
 from transom.pods.registration import NAME as REGISTRATION
-from transom.pods.registration import is_own
+from transom.pods.registration import is_own_configuration
 from transom.reasons.reason_table import REASONS
 
 _WEBHOOK = "transom-webhook"
@@ -34,11 +34,11 @@ def find_refused_pods(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
             yield Evidence(format_label("EgressProxy", proxy), str(injected.get("message")), command)
             return
     registration = next((obj for obj in snapshot.list_objects("MutatingWebhookConfiguration") if get_name(obj) == REGISTRATION), {})
-    if not is_own(registration) or not _is_fail_closed(registration):
+    if not is_own_configuration(registration) or not _is_fail_closed(registration):
         return
     server = next((own_object for own_object in snapshot.iter_own_objects("Deployment") if get_name(own_object) == _WEBHOOK), None)
-    services = [item for item in get_items(registration, "webhooks") if get_at(item, "clientConfig", "service")]
-    if services and (server is None or not get_at(server, "status", "availableReplicas")):
+    services = [item for item in get_items(registration, "webhooks") if get_nested_value(item, "clientConfig", "service")]
+    if services and (server is None or not get_nested_value(server, "status", "availableReplicas")):
         state = "no Deployment exists with the name" if server is None else "no pod is available of Deployment"
         evidence = f"failurePolicy is Fail, and {state} {_WEBHOOK} in namespace {snapshot.namespace}"
         yield Evidence(f"MutatingWebhookConfiguration/{REGISTRATION}", evidence, command)
@@ -71,8 +71,8 @@ def find_missing_rights(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find a right that an option in use requires and the API server does not grant to Transom's ServiceAccount."""
     accounts: dict[str, list[str]] = {}
     for obj in snapshot.list_objects("SubjectAccessReview"):
-        if get_at(obj, "status", "allowed") is False:
-            accounts.setdefault(str(get_at(obj, "spec", "user")), []).append(get_name(obj))
+        if get_nested_value(obj, "status", "allowed") is False:
+            accounts.setdefault(str(get_nested_value(obj, "spec", "user")), []).append(get_name(obj))
     for account, rights in accounts.items():
         _, _, namespace, name = account.split(":")
         yield Evidence(f"ServiceAccount/{namespace}/{name}", f"it may not {', '.join(rights)}", _format_rights_command(namespace))

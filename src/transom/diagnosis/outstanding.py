@@ -7,12 +7,12 @@ from typing import Final
 
 import msgspec
 
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.diagnosis.fields import get_condition, get_metadata, get_name
 from transom.diagnosis.host_requests import is_paused
 from transom.diagnosis.overview import Overview, build_host_row, describe_refused_writes, find_leader, get_natural_key
 from transom.diagnosis.snapshot import ClusterSnapshot, Value
-from transom.pods.outdated import Outdated
+from transom.pods.outdated import OutdatedWorkload
 from transom.proxy.layers import BASE
 
 _INJECTED: Final = ("", "Injected", "NotConfigured", "NoSettings")
@@ -67,7 +67,7 @@ class WaitCriteria(msgspec.Struct, frozen=True):
 
 
 def find_unready(
-    snapshot: ClusterSnapshot, status: Overview, wanted: WaitCriteria, pods: Sequence[Outdated] | None = None
+    snapshot: ClusterSnapshot, status: Overview, wanted: WaitCriteria, pods: Sequence[OutdatedWorkload] | None = None
 ) -> tuple[UnreadyItem, ...]:
     """Return what is not ready yet. `pods` are those that are older than the settings, None where that is not known.
 
@@ -126,9 +126,9 @@ def _check_operator(snapshot: ClusterSnapshot) -> Iterator[UnreadyItem]:
     for own_object in snapshot.iter_own_objects("Deployment"):
         if not get_name(own_object).startswith("transom"):
             continue
-        replicas = get_at(own_object, "spec", "replicas")
+        replicas = get_nested_value(own_object, "spec", "replicas")
         wanted = 1 if replicas is None else replicas
-        available, updated = (get_at(own_object, "status", field) or 0 for field in ("availableReplicas", "updatedReplicas"))
+        available, updated = (get_nested_value(own_object, "status", field) or 0 for field in ("availableReplicas", "updatedReplicas"))
         if not _is_observed(own_object) or min(available, updated) < wanted:
             message = f"{available} of {wanted} pods are available, {updated} are of the newest version"
             yield UnreadyItem(Part.OPERATOR, f"Deployment/{get_name(own_object)}", "NotAvailable", message)
@@ -169,12 +169,12 @@ def _check_host(instance: Value, base: Value | None) -> UnreadyItem | None:
         return UnreadyItem(Part.HOSTS, name, "NotObserved", "the operator has not looked at its newest edit")
     if now.ready != "True":
         return UnreadyItem(Part.HOSTS, name, now.reason, now.message)
-    if base is None or get_at(instance, "spec", "clusterRef") is not None:
+    if base is None or get_nested_value(instance, "spec", "clusterRef") is not None:
         return None
     if get_condition(base, "Valid").get("status") == "False":
         return UnreadyItem(Part.HOSTS, name, "Invalid", f"EgressProxy/{BASE}: {get_condition(base, 'Valid').get('message')}")
-    holding = get_at(base, "status", "settings")
-    if not _is_observed(base) or (holding and holding != get_at(instance, "status", "settings")):
+    holding = get_nested_value(base, "status", "settings")
+    if not _is_observed(base) or (holding and holding != get_nested_value(instance, "status", "settings")):
         return UnreadyItem(Part.HOSTS, name, "Pending", "it does not have the newest settings yet")
     return None
 
@@ -206,7 +206,7 @@ def _check_clusters(snapshot: ClusterSnapshot) -> Iterator[UnreadyItem]:
                 )
 
 
-def _check_pods(pods: Sequence[Outdated] | None) -> Iterator[UnreadyItem]:
+def _check_pods(pods: Sequence[OutdatedWorkload] | None) -> Iterator[UnreadyItem]:
     for pod in pods or ():
         place = f"{pod.kind}/{pod.namespace}/{pod.name}"
         message = f"{pod.outdated} of {pod.pods} pods are older than the settings: {pod.restart or 'replace them'}"
@@ -219,4 +219,4 @@ def _find_base(snapshot: ClusterSnapshot) -> Value | None:
 
 def _is_observed(value: Value) -> bool:
     """Return True if the status has the object's current generation."""
-    return bool(get_at(value, "status", "observedGeneration") == get_metadata(value).get("generation"))
+    return bool(get_nested_value(value, "status", "observedGeneration") == get_metadata(value).get("generation"))

@@ -7,13 +7,13 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.common.timestamps import parse_timestamp
 from transom.controllers.egress.host_counts import WAITS
 from transom.controllers.runtime.lease_annotations import REFUSED_WRITES
 from transom.diagnosis.fields import get_condition, get_items, get_labels, get_mapping, get_metadata, get_name, get_namespace
 from transom.diagnosis.snapshot import ClusterSnapshot, ReadFailure, Value
-from transom.pods.outdated import Outdated
+from transom.pods.outdated import OutdatedWorkload
 from transom.pods.registration import NAME as REGISTRATION
 from transom.proxy.layers import BASE
 from transom.proxy.objects import LabelSelector
@@ -138,7 +138,7 @@ class Overview(msgspec.Struct, frozen=True):
     rollout: RolloutStatus | None = None
     clusters: tuple[ClusterStatus, ...] | None = None
     certificates: tuple[Expiry, ...] = ()
-    pods: tuple[Outdated, ...] | None = None
+    pods: tuple[OutdatedWorkload, ...] | None = None
     webhook: WebhookState | None = None
     leader: Leader | None = None
     deployments: dict[str, DeploymentState] | None = None
@@ -152,7 +152,7 @@ class Overview(msgspec.Struct, frozen=True):
     """Which writes of the operator the API server refuses although it has the right."""
 
 
-def build_overview(observed: ClusterSnapshot, pods: tuple[Outdated, ...] | None = None, version: str = "") -> Overview:
+def build_overview(observed: ClusterSnapshot, pods: tuple[OutdatedWorkload, ...] | None = None, version: str = "") -> Overview:
     """Build the overview. `pods` are those older than the settings, `version` is that of this program."""
     proxies = observed.list_objects("EgressProxy")
     who = find_leader(observed)
@@ -193,8 +193,8 @@ def describe_termination(observed: ClusterSnapshot) -> str:
 def iter_missing_rights(observed: ClusterSnapshot) -> Iterator[str]:
     """Yield what the ServiceAccounts of Transom may not do, as the API server answered."""
     for obj in observed.list_objects("SubjectAccessReview"):
-        if get_at(obj, "status", "allowed") is False:
-            yield f"{get_at(obj, 'spec', 'user')} may not {get_name(obj)}"
+        if get_nested_value(obj, "status", "allowed") is False:
+            yield f"{get_nested_value(obj, 'spec', 'user')} may not {get_name(obj)}"
 
 
 def describe_refused_writes(observed: ClusterSnapshot) -> str:
@@ -239,15 +239,15 @@ def build_proxy_row(value: Value, *, operator_works: bool = False) -> ObjectStat
     """Build the row of an EgressProxy."""
     status = get_mapping(value, "status")
     hosts = {str(key): count for key, count in get_mapping(status, "hosts").items() if isinstance(count, int)}
-    expiry = get_at(status, "trustBundle", "earliestExpiry")
+    expiry = get_nested_value(status, "trustBundle", "earliestExpiry")
     made = _with_next_step(_build_row("EgressProxy", value), operator_works=operator_works)
     return msgspec.structs.replace(made, settings=status.get("settings"), hosts=hosts, earliest_expiry=expiry)
 
 
 def build_host_row(value: Value, *, operator_works: bool = False) -> ObjectStatus:
     """Build the row of a WindowsInstance."""
-    made = msgspec.structs.replace(_build_row("WindowsInstance", value), address=get_at(value, "spec", "address"))
-    if get_at(value, "spec", "paused") is True and made.reason != REMOVING:
+    made = msgspec.structs.replace(_build_row("WindowsInstance", value), address=get_nested_value(value, "spec", "address"))
+    if get_nested_value(value, "spec", "paused") is True and made.reason != REMOVING:
         made = msgspec.structs.replace(made, reason="Paused", message="spec.paused is set: it is left alone")
     return _with_next_step(made, operator_works=operator_works)
 
@@ -301,14 +301,14 @@ def _build_row(kind: str, value: Value) -> ObjectStatus:
 
 def get_observed_generation(value: Value) -> int | None:
     """Return the generation of which the condition Ready, or else the status, speaks; None if that is not known."""
-    for item in (get_condition(value, "Ready").get("observedGeneration"), get_at(value, "status", "observedGeneration")):
+    for item in (get_condition(value, "Ready").get("observedGeneration"), get_nested_value(value, "status", "observedGeneration")):
         if isinstance(item, int):
             return item
     return None
 
 
 def _read_rollout(base: Value) -> RolloutStatus | None:
-    hosts = get_at(base, "status", "hosts")
+    hosts = get_nested_value(base, "status", "hosts")
     if not isinstance(hosts, Mapping):
         return None
     total, updated, waiting, failed = (_as_count(hosts.get(field)) for field in ("total", "updated", "waiting", "failed"))
@@ -336,7 +336,7 @@ def _build_cluster_rows(observed: ClusterSnapshot) -> tuple[ClusterStatus, ...] 
         ClusterStatus(
             get_namespace(obj) or "",
             get_name(obj),
-            str(get_at(obj, "status", "phase") or "Unknown"),
+            str(get_nested_value(obj, "status", "phase") or "Unknown"),
             tuple(
                 sorted((get_name(each) for each in proxies if _is_selected(each, obj)), key=lambda name: (name != BASE, name))
             ),
@@ -346,7 +346,7 @@ def _build_cluster_rows(observed: ClusterSnapshot) -> tuple[ClusterStatus, ...] 
 
 
 def _is_selected(proxy: Value, cluster: Value) -> bool:
-    cluster_selector = get_at(proxy, "spec", "clusterSelector")
+    cluster_selector = get_nested_value(proxy, "spec", "clusterSelector")
     if cluster_selector is None:
         return True
     try:
@@ -356,7 +356,7 @@ def _is_selected(proxy: Value, cluster: Value) -> bool:
 
 
 def _map_bundle_expiry(proxies: Iterable[Value]) -> dict[str, str | None]:
-    return {f"EgressProxy/{get_name(proxy)}": get_at(proxy, "status", "trustBundle", "earliestExpiry") for proxy in proxies}
+    return {f"EgressProxy/{get_name(proxy)}": get_nested_value(proxy, "status", "trustBundle", "earliestExpiry") for proxy in proxies}
 
 
 def iter_expiring_bundles(ends: Mapping[str, str | None], now: datetime) -> Iterator[Expiry]:
@@ -381,8 +381,8 @@ def find_leader(observed: ClusterSnapshot) -> Leader | None:
     if not observed.was_read("Lease"):
         return None
     lease = next((own_object for own_object in observed.iter_own_objects("Lease") if get_name(own_object) == _LEASE), {})
-    holder, renewed = str(get_at(lease, "spec", "holderIdentity") or ""), get_at(lease, "spec", "renewTime")
-    duration = _as_count(get_at(lease, "spec", "leaseDurationSeconds")) or _DURATION
+    holder, renewed = str(get_nested_value(lease, "spec", "holderIdentity") or ""), get_nested_value(lease, "spec", "renewTime")
+    duration = _as_count(get_nested_value(lease, "spec", "leaseDurationSeconds")) or _DURATION
     return Leader(holder, renewed, bool(holder) and _is_renewed(observed, lease), duration)
 
 
@@ -398,9 +398,9 @@ def needs_lease_recheck(observed: ClusterSnapshot) -> bool:
 def _is_renewed(observed: ClusterSnapshot, lease: Mapping[str, Any]) -> bool:
     if observed.lease_renewing is not None:
         return observed.lease_renewing
-    then = parse_timestamp(get_at(lease, "spec", "renewTime"))
+    then = parse_timestamp(get_nested_value(lease, "spec", "renewTime"))
     # a stranger may have written any duration
-    seconds = min(_as_count(get_at(lease, "spec", "leaseDurationSeconds")) or _DURATION, _DURATION)
+    seconds = min(_as_count(get_nested_value(lease, "spec", "leaseDurationSeconds")) or _DURATION, _DURATION)
     return then is not None and (observed.now - then).total_seconds() < 2 * seconds
 
 
@@ -416,5 +416,5 @@ def _read_deployments(observed: ClusterSnapshot) -> dict[str, DeploymentState] |
 
 def _read_deployment_state(deployment: Mapping[str, Any]) -> DeploymentState:
     containers = get_items(deployment, "spec", "template", "spec", "containers") or [{}]
-    wanted, available = get_at(deployment, "spec", "replicas"), get_at(deployment, "status", "availableReplicas")
+    wanted, available = get_nested_value(deployment, "spec", "replicas"), get_nested_value(deployment, "status", "availableReplicas")
     return DeploymentState(str(containers[0].get("image") or ""), 1 if wanted is None else _as_count(wanted), _as_count(available))

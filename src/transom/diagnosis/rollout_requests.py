@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.controllers.rollout.rollouts import CONDITION
 from transom.diagnosis.fields import get_condition, get_name
 from transom.diagnosis.host_requests import HostProgress, is_paused
@@ -43,7 +43,7 @@ def get_rollout_progress(before: RolloutState, now: RolloutState) -> HostProgres
             return HostProgress("failed", f"halted again: {now.halted}")
         return HostProgress("waiting", f"the operator has not resumed it yet ({now.halted})")
     if now.base is not None:
-        total, updated = (get_at(now.base, "status", "hosts", field) or 0 for field in ("total", "updated"))
+        total, updated = (get_nested_value(now.base, "status", "hosts", field) or 0 for field in ("total", "updated"))
         have = f"{updated:,} of {total:,} hosts have the settings"
         return HostProgress("done", f"resumed, {have}") if updated == total else HostProgress("waiting", have)
     behind = [
@@ -54,9 +54,9 @@ def get_rollout_progress(before: RolloutState, now: RolloutState) -> HostProgres
 
 def _list_halting_changes(state: RolloutState) -> set[tuple[str, str]]:
     """Return the changes that hosts have halted: once resumed, the same settings are another change."""
-    markers = (mark for instance in state.instances for mark in parse_markers(get_at(instance, "status", "changes")))
+    markers = (mark for instance in state.instances for mark in parse_markers(get_nested_value(instance, "status", "changes")))
     return {(mark.kind, mark.change) for mark in markers if mark.halted}
 
 
 def _get_halted_since(state: RolloutState) -> object:
-    return get_at(get_condition(state.base or {}, CONDITION), "lastTransitionTime")
+    return get_nested_value(get_condition(state.base or {}, CONDITION), "lastTransitionTime")

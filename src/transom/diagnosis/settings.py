@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.common.timestamps import parse_timestamp
 from transom.diagnosis.fields import format_label, get_condition, get_conditions, get_items, get_mapping, get_name
 from transom.diagnosis.overview import SOON
@@ -74,12 +74,12 @@ def find_unknown_api_host(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 def find_ignored_no_proxy(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Items of NO_PROXY that a client in use reads otherwise than meant: those of hosts, and of what Transom fetches there."""
     for obj in snapshot.list_objects("EgressProxy"):
-        text = get_at(obj, "spec", "noProxy")
+        text = get_nested_value(obj, "spec", "noProxy")
         if not isinstance(text, str) or text.strip() == "*":
             continue
         clients = ["go"]
-        clients += ["curl"] if get_at(obj, "spec", "readinessEndpoints") else []
-        clients += ["winhttp"] if get_at(obj, "spec", "windows", "winHTTP") is True else []
+        clients += ["curl"] if get_nested_value(obj, "spec", "readinessEndpoints") else []
+        clients += ["winhttp"] if get_nested_value(obj, "spec", "windows", "winHTTP") is True else []
         lint_findings = (
             item for item in lint(text, clients) if item.level != "note" and not set(clients).isdisjoint(item.clients)
         )
@@ -96,7 +96,7 @@ def find_inline_credentials(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find proxy URLs with credentials outside Secrets: in an EgressProxy, or OpenShift's Proxy."""
     for kind in ("EgressProxy", "Proxy"):
         for obj in snapshot.list_objects(kind):
-            fields = [name for name in ("httpProxy", "httpsProxy") if _has_userinfo(get_at(obj, "spec", name))]
+            fields = [name for name in ("httpProxy", "httpsProxy") if _has_userinfo(get_nested_value(obj, "spec", name))]
             if not fields:
                 continue
             evidence = f"{' and '.join(f'spec.{name}' for name in fields)}: has a user name or password in it"
@@ -150,7 +150,7 @@ def find_expiring_certificates(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
             yield from _find_expiry(name, f"{item.subject} of its bundle", item.not_after, snapshot)
     for value in snapshot.list_objects("EgressProxy"):
         end, name = (
-            parse_timestamp(get_at(value, "status", "trustBundle", "earliestExpiry")),
+            parse_timestamp(get_nested_value(value, "status", "trustBundle", "earliestExpiry")),
             format_label("EgressProxy", value),
         )
         if end is not None and not bundles.get(name):
@@ -232,13 +232,13 @@ def find_required_actions(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
         ("WindowsInstance", snapshot.iter_own_objects("WindowsInstance")),
     ):
         for obj in objects:
-            if get_at(obj, "spec", "paused") is not True:
+            if get_nested_value(obj, "spec", "paused") is not True:
                 for reason, message in _list_action_reasons(obj).items():
                     objects_by_reason.setdefault((kind, reason), []).append((obj, message))
     for (kind, reason), item in objects_by_reason.items():
         first, message = item[0]
         more = f" and {len(item) - 1:,} more" if len(item) > 1 else ""
-        name, address = ("", "") if more else (get_name(first), str(get_at(first, "spec", "address") or ""))
+        name, address = ("", "") if more else (get_name(first), str(get_nested_value(first, "spec", "address") or ""))
         step = find_remedy(reason, name, snapshot.namespace, address)
         yield Evidence(format_label(kind, first) + more, f"{reason}: {message}", step, find_reason_page(reason))
 

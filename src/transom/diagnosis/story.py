@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from transom.common.counting import format_first
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.common.timestamps import parse_timestamp
 from transom.controllers.runtime.cached import ORIGIN, SOURCE
 from transom.diagnosis.fields import get_condition, get_conditions, get_mapping, get_metadata, get_name
@@ -90,11 +90,11 @@ def build_host_details(observed: ClusterSnapshot, instance: Value) -> HostDetail
     """Return the details of a host of a cluster."""
     status = get_mapping(instance, "status")
     origin = ": ".join(
-        filter(None, (get_at(get_metadata(instance), "labels", SOURCE), get_at(get_metadata(instance), "annotations", ORIGIN)))
+        filter(None, (get_nested_value(get_metadata(instance), "labels", SOURCE), get_nested_value(get_metadata(instance), "annotations", ORIGIN)))
     )
     return HostDetails(
         build_host_row(instance),
-        str(get_at(instance, "spec", "lifecycle") or "Egress"),
+        str(get_nested_value(instance, "spec", "lifecycle") or "Egress"),
         origin,
         settings=_build_settings(observed, instance),
         node=_build_node_row(observed, instance),
@@ -120,7 +120,7 @@ def _build_condition_row(condition_value: Mapping[str, Any]) -> ConditionRow:
 
 
 def _build_settings(observed: ClusterSnapshot, instance: Value) -> HostSettings | None:
-    reference = get_at(instance, "spec", "clusterRef")
+    reference = get_nested_value(instance, "spec", "clusterRef")
     if isinstance(reference, Mapping):
         place = f"{reference.get('namespace') or get_metadata(instance).get('namespace')}/{reference.get('name')}"
         return HostSettings(f"Cluster/{place}", "spec.clusterRef names it: transom no-proxy merge, transom render show them")
@@ -128,7 +128,7 @@ def _build_settings(observed: ClusterSnapshot, instance: Value) -> HostSettings 
     if base is None:
         return None
     base_status, windows = get_mapping(base, "status"), get_mapping(base, "spec", "windows")
-    wanted, judged = base_status.get("settings"), get_at(instance, "status", "settings")
+    wanted, judged = base_status.get("settings"), get_nested_value(instance, "status", "settings")
     why = "the host is of this cluster, whose settings it is"
     if get_condition(base, "Superseded").get("status") == "True":
         why = "with OpenShift's Proxy/cluster, which is the base"
@@ -142,7 +142,7 @@ def _build_settings(observed: ClusterSnapshot, instance: Value) -> HostSettings 
         http,
         https,
         no_proxy,
-        certificates=int(get_at(base_status, "trustBundle", "certificates") or 0),
+        certificates=int(get_nested_value(base_status, "trustBundle", "certificates") or 0),
         services=tuple(map(str, windows.get("services") or default.services)),
         restart=str(windows.get("restart") or default.restart),
         current=None if not wanted else judged == wanted,
@@ -150,15 +150,15 @@ def _build_settings(observed: ClusterSnapshot, instance: Value) -> HostSettings 
 
 
 def _build_node_row(observed: ClusterSnapshot, instance: Value) -> NodeRow | None:
-    name = get_at(instance, "status", "nodeName")
+    name = get_nested_value(instance, "status", "nodeName")
     if not name:
         return None
     node = next((obj for obj in observed.list_objects("Node") if get_name(obj) == name), None)
     if node is None:
         return NodeRow(str(name))
     ready = str(get_condition(node, "Ready").get("status") or "Unknown")
-    version = str(get_at(node, "status", "nodeInfo", "kubeletVersion") or "")
-    return NodeRow(str(name), ready, version, get_at(node, "spec", "unschedulable") is True)
+    version = str(get_nested_value(node, "status", "nodeInfo", "kubeletVersion") or "")
+    return NodeRow(str(name), ready, version, get_nested_value(node, "spec", "unschedulable") is True)
 
 
 def _iter_wait_reasons(observed: ClusterSnapshot, instance: Value) -> Iterator[str]:
@@ -177,7 +177,7 @@ def _iter_wait_reasons(observed: ClusterSnapshot, instance: Value) -> Iterator[s
         yield f"EgressProxy/{BASE}: {ready.get('message')}"
     come: dict[str, list[str]] = {}
     for item in observed.list_objects("WindowsInstance"):
-        for mark in marks.parse_markers(get_at(item, "status", "changes")):
+        for mark in marks.parse_markers(get_nested_value(item, "status", "changes")):
             words = "halted the rollout" if mark.halted else _COME.get(mark.state)
             if words and get_name(item) not in (mine.name, *come.get(words, ())):
                 come.setdefault(words, []).append(get_name(item))

@@ -6,16 +6,16 @@ from typing import Any, Final
 import msgspec
 
 from transom.capi.check.calico_check import find_calico_faults
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.diagnosis.fields import format_label, get_condition, get_items, get_labels, get_mapping, get_name, get_namespace
 from transom.diagnosis.overview import build_overview
 from transom.diagnosis.snapshot import ClusterSnapshot, Evidence, Value
-from transom.pods.decision import INJECT_CA, decide, list_excluded_containers
+from transom.pods.decision import INJECT_CA, decide_pod, list_excluded_containers
 from transom.pods.environment import PROXY_VARIABLES, SECRET, explain_exclusion
 from transom.pods.namespace_services import EXTERNAL_NAME, add_service_names, build_short_names, group_names
 from transom.pods.outdated import find_owner
 from transom.pods.pod_types import HOST_OS, MIRROR, OS_LABELS, WINDOWS_BUILD, Pod
-from transom.pods.service_names import ServiceName, find_proxied_services
+from transom.pods.service_names import ServiceReference, find_proxied_services
 from transom.proxy.secret import Secret
 from transom.reasons.reason_table import REASONS
 from transom.windows.nodes import support
@@ -46,7 +46,7 @@ def find_linux_pods_on_windows(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
         ):
             owners.setdefault(owner, []).append(value)
     for (namespace, kind, name), pods in sorted(owners.items()):
-        node_names = sorted({str(node) for pod in pods if (node := get_at(pod, "spec", "nodeName")) in windows})
+        node_names = sorted({str(node) for pod in pods if (node := get_nested_value(pod, "spec", "nodeName")) in windows})
         evidence = "its pods tolerate every taint and choose no operating system"
         evidence += f"; some are on {', '.join(node_names[:3])}" if node_names else f"; {len(windows):,} nodes have Windows"
         yield Evidence(f"{kind}/{namespace}/{name}", evidence, _format_linux_selector(kind, namespace, name))
@@ -137,14 +137,14 @@ def find_services_by_short_name(snapshot: ClusterSnapshot) -> Iterator[Evidence]
     services = {(get_namespace(obj) or "", get_name(obj)): _get_external_name(obj) for obj in snapshot.list_objects("Service")}
     names_by_namespace = group_names(services)
     spaces = {get_name(obj): get_labels(obj) for obj in snapshot.list_objects("Namespace")}
-    services_by_owner: dict[tuple[str, str, str], dict[str, ServiceName]] = {}
+    services_by_owner: dict[tuple[str, str, str], dict[str, ServiceReference]] = {}
     for value in snapshot.list_objects("Pod"):
         pod, namespace = as_pod(value), get_namespace(value) or ""
-        if pod.finished or decide(pod, namespace, spaces.get(namespace, {}), egress).proxy is not None:
+        if pod.finished or decide_pod(pod, namespace, spaces.get(namespace, {}), egress).proxy is not None:
             continue
         containers = [*get_items(value, "spec", "initContainers"), *get_items(value, "spec", "containers")]
         left_out = list_excluded_containers(pod)
-        own_containers = [container for container in containers if get_at(container, "name") not in left_out]
+        own_containers = [container for container in containers if get_nested_value(container, "name") not in left_out]
         no_proxy = add_service_names(egress, namespace, names_by_namespace.get(namespace, ())).no_proxy
         for proxied_service in find_proxied_services(own_containers, namespace, services, no_proxy):
             services_by_owner.setdefault(find_owner(pod), {}).setdefault(proxied_service.name, proxied_service)
@@ -164,8 +164,8 @@ def find_services_by_short_name(snapshot: ClusterSnapshot) -> Iterator[Evidence]
 
 
 def _get_external_name(service: Value) -> str:
-    host = get_at(service, "spec", "externalName")
-    return host if isinstance(host, str) and get_at(service, "spec", "type") == EXTERNAL_NAME else ""
+    host = get_nested_value(service, "spec", "externalName")
+    return host if isinstance(host, str) and get_nested_value(service, "spec", "type") == EXTERNAL_NAME else ""
 
 
 def find_unschedulable_windows_pods(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
@@ -174,7 +174,7 @@ def find_unschedulable_windows_pods(snapshot: ClusterSnapshot) -> Iterator[Evide
     steps_by_owner: dict[tuple[str, str, str], tuple[str, str]] = {}
     for value in snapshot.list_objects("Pod") if windows else ():
         pod, spec = as_pod(value), get_mapping(value, "spec")
-        if not pod.spec.windows or pod.finished or get_at(spec, "nodeName"):
+        if not pod.spec.windows or pod.finished or get_nested_value(spec, "nodeName"):
             continue
         selecting = {name: node for name, node in windows.items() if _matches_node_selector(spec, node)}
         if not selecting:
@@ -201,7 +201,7 @@ def _list_system_taints(node: Value) -> list[Mapping[str, Any]]:
     return [
         item
         for item in get_items(node, "spec", "taints")
-        if get_at(item, "key") == TAINT["key"] and get_at(item, "effect") in _HOLDING
+        if get_nested_value(item, "key") == TAINT["key"] and get_nested_value(item, "effect") in _HOLDING
     ]
 
 
@@ -221,7 +221,7 @@ def _format_toleration_command(owner: tuple[str, str, str], spec: Mapping[str, A
         toleration = msgspec.json.encode(TOLERATION).decode()
         return f"add the toleration {toleration} where {kind} {name} of namespace {namespace} is made"
     # the API server adds those with a time to each pod
-    own = [dict(item) for item in get_items(spec, "tolerations") if get_at(item, "tolerationSeconds") is None]
+    own = [dict(item) for item in get_items(spec, "tolerations") if get_nested_value(item, "tolerationSeconds") is None]
     patch = {"spec": {"template": {"spec": {"tolerations": [*own, TOLERATION]}}}}
     return f"kubectl patch {resource} {name} -n {namespace} -p '{msgspec.json.encode(patch).decode()}'"
 
@@ -230,19 +230,19 @@ def find_waiting_network_plugins(snapshot: ClusterSnapshot) -> Iterator[Evidence
     """Find a network plugin whose pods wait for Transom's webhook, whose own pods need a network."""
     egress = snapshot.pod_egress
     failing = any(
-        get_at(item, "failurePolicy") == "Fail"
+        get_nested_value(item, "failurePolicy") == "Fail"
         for registration in snapshot.list_objects("MutatingWebhookConfiguration")
         for item in get_items(registration, "webhooks")
     )
-    if egress is None or not egress.gives or not (failing or egress.in_secret):
+    if egress is None or not egress.has_pod_settings or not (failing or egress.in_secret):
         return
     spaces = {get_name(obj): get_labels(obj) for obj in snapshot.list_objects("Namespace")}
     for entry in snapshot.list_objects("DaemonSet"):
         namespace, spec = get_namespace(entry) or "", get_mapping(entry, "spec", "template", "spec")
-        if get_at(spec, "hostNetwork") is not True or get_at(spec, "priorityClassName") != "system-node-critical":
+        if get_nested_value(spec, "hostNetwork") is not True or get_nested_value(spec, "priorityClassName") != "system-node-critical":
             continue
         pod, labels = as_pod(get_mapping(entry, "spec", "template")), spaces.get(namespace, {})
-        decided = decide(pod, namespace, labels, egress)
+        decided = decide_pod(pod, namespace, labels, egress)
         if decided.proxy is not None and decided.ca is not None:
             continue
         why = "the webhook has failurePolicy Fail" if failing else f"its containers wait for Secret {SECRET}"
@@ -256,10 +256,10 @@ def find_calico_without_windows(snapshot: ClusterSnapshot) -> Iterator[Evidence]
     windows = _list_windows_nodes(snapshot)
     for obj in snapshot.list_objects("Installation"):
         network = get_mapping(obj, "spec", "calicoNetwork")
-        dataplane = get_at(network, "windowsDataplane") or "Disabled"
+        dataplane = get_nested_value(network, "windowsDataplane") or "Disabled"
         label, page = format_label("Installation", obj), "docs/windows-workers.md#calico"
         if dataplane == "Disabled":
-            if windows and get_at(obj, "spec", "cni", "type") in (None, "Calico"):
+            if windows and get_nested_value(obj, "spec", "cni", "type") in (None, "Calico"):
                 evidence = f"windowsDataplane is Disabled, and {len(windows):,} nodes have Windows"
                 patch = '{"spec":{"calicoNetwork":{"windowsDataplane":"HNS"}}}'
                 yield Evidence(label, evidence, f"{_PATCH_INSTALLATION} '{patch}'; {page} lists what else it requires")
@@ -292,22 +292,22 @@ def _list_windows_nodes(snapshot: ClusterSnapshot) -> dict[str, Value]:
 
 def _has_os_selector(spec: Mapping[str, Any]) -> bool:
     """Return True if a pod selects its operating system in any way."""
-    if get_at(spec, "os", "name") or any(label in get_mapping(spec, "nodeSelector") for label in _SYSTEMS):
+    if get_nested_value(spec, "os", "name") or any(label in get_mapping(spec, "nodeSelector") for label in _SYSTEMS):
         return True
     terms = get_items(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
     return bool(terms) and all(
-        any(get_at(item, "key") in _SYSTEMS for item in get_items(term, "matchExpressions")) for term in terms
+        any(get_nested_value(item, "key") in _SYSTEMS for item in get_items(term, "matchExpressions")) for term in terms
     )
 
 
 def _can_tolerate_everything(spec: Mapping[str, Any]) -> bool:
     """Return True if it tolerates every taint: no key, and Exists (core/v1, Toleration)."""
-    return any(_is_tolerated(item, {}, "NoSchedule") for item in get_items(spec, "tolerations") if not get_at(item, "key"))
+    return any(_is_tolerated(item, {}, "NoSchedule") for item in get_items(spec, "tolerations") if not get_nested_value(item, "key"))
 
 
 def _can_run_on(node: Value, spec: Mapping[str, Any]) -> bool:
     selector = get_mapping(spec, "nodeSelector")
-    taints = [item for item in get_items(node, "spec", "taints") if get_at(item, "effect") in _HOLDING]
+    taints = [item for item in get_items(node, "spec", "taints") if get_nested_value(item, "effect") in _HOLDING]
     fits = all(get_labels(node).get(key) == value for key, value in selector.items())
     return fits and all(
         any(_is_tolerated(item, taint, taint["effect"]) for item in get_items(spec, "tolerations")) for taint in taints
@@ -315,13 +315,13 @@ def _can_run_on(node: Value, spec: Mapping[str, Any]) -> bool:
 
 
 def _is_tolerated(toleration: Any, taint: Mapping[str, Any], effect: str) -> bool:
-    if get_at(toleration, "effect") not in (None, "", effect):
+    if get_nested_value(toleration, "effect") not in (None, "", effect):
         return False
-    exists = get_at(toleration, "operator") == "Exists"
-    if not get_at(toleration, "key"):
+    exists = get_nested_value(toleration, "operator") == "Exists"
+    if not get_nested_value(toleration, "key"):
         return bool(exists)
-    same = get_at(toleration, "key") == taint.get("key")
-    return bool(same and (exists or (get_at(toleration, "value") or "") == (taint.get("value") or "")))
+    same = get_nested_value(toleration, "key") == taint.get("key")
+    return bool(same and (exists or (get_nested_value(toleration, "value") or "") == (taint.get("value") or "")))
 
 
 def _format_removal_patch(key: str) -> str:
@@ -339,7 +339,7 @@ def _iter_env_from_names(pod: Value) -> Iterable[str]:
     for containers in ("containers", "initContainers"):
         for container in get_items(pod, "spec", containers):
             for item in get_items(container, "envFrom"):
-                if (name := get_at(item, "configMapRef", "name")) and not get_at(item, "prefix"):
+                if (name := get_nested_value(item, "configMapRef", "name")) and not get_nested_value(item, "prefix"):
                     yield str(name)
 
 
@@ -359,7 +359,7 @@ def find_pending_reboots(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     for own_object in snapshot.iter_own_objects("WindowsInstance"):
         reboot_condition = get_condition(own_object, "RebootRequired")
         if reboot_condition.get("status") == "True" and reboot_condition.get("reason") == "PendingBoot":
-            node = get_at(own_object, "status", "nodeName")
+            node = get_nested_value(own_object, "status", "nodeName")
             drain = f"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data, then " if node else ""
             command = f"{drain}on the host: shutdown /r /t 0" + (f", then kubectl uncordon {node}" if node else "")
             yield Evidence(format_label("WindowsInstance", own_object), str(reboot_condition.get("message")), command)
@@ -368,7 +368,7 @@ def find_pending_reboots(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 def find_version_skew(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Kubelets that are incompatible with the API server, and parts of Transom of different versions."""
     for node in snapshot.list_objects("Node"):
-        kubelet = str(get_at(node, "status", "nodeInfo", "kubeletVersion") or "")
+        kubelet = str(get_nested_value(node, "status", "nodeInfo", "kubeletVersion") or "")
         if get_labels(node).get(HOST_OS) != "windows" or not kubelet or not snapshot.kubernetes:
             continue
         # the sentence is about the payload that a kubelet comes from

@@ -63,7 +63,7 @@ class Route(msgspec.Struct, frozen=True):
 
 
 async def download(
-    way: Route, session: aiohttp.ClientSession, url: str, sha256: str, target: Path, said_by: str = "payload.yaml"
+    route: Route, session: aiohttp.ClientSession, url: str, sha256: str, target: Path, hash_source: str = "payload.yaml"
 ) -> None:
     """Fetch `url` to `target`, which appears when it is whole and right; `said_by` is where its hash stands.
 
@@ -73,29 +73,29 @@ async def download(
     hashed, received = await asyncio.to_thread(_read_partial, part)
     if hashed.hexdigest() != sha256:
         with _explain_errors(url):
-            hashed = await _receive(way, session, url, part, hashed, received)
+            hashed = await _resume_download(route, session, url, part, hashed, received)
     if hashed.hexdigest() != sha256:
         await asyncio.to_thread(part.unlink)
-        raise HashError(f"{url}: its SHA-256 is {hashed.hexdigest()}, and not the one in {said_by}")
+        raise HashError(f"{url}: its SHA-256 is {hashed.hexdigest()}, and not the one in {hash_source}")
     await asyncio.to_thread(part.rename, target)
 
 
-async def fetch_checksum(way: Route, session: aiohttp.ClientSession, url: str, checksums: str) -> str:
+async def fetch_checksum(route: Route, session: aiohttp.ClientSession, url: str, checksums_url: str) -> str:
     """Fetch the SHA-256 of `url` from the publisher's checksum file. Raises DownloadError.
 
     Such a file is a hash alone (dl.k8s.io publishes one for each program), or lines in the format of `sha256sum`.
     """
-    with _explain_errors(checksums):
-        async with session.get(checksums, ssl=way.create_context(), proxy=way.select_proxy(checksums)) as answer:
+    with _explain_errors(checksums_url):
+        async with session.get(checksums_url, ssl=route.create_context(), proxy=route.select_proxy(checksums_url)) as answer:
             if answer.status != 200:
-                raise DownloadError(f"{checksums}: the server answered {answer.status}")
+                raise DownloadError(f"{checksums_url}: the server answered {answer.status}")
             data = await answer.content.read(_CHECKSUMS)
     name = url.rpartition("/")[2]
     lines = [line.split() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
     alone = len(lines) == 1 and len(lines[0]) == 1
     checksum_candidates = {words[0].lower() for words in lines if alone or (len(words) == 2 and _is_line_for(words[1], name))}
     if len(checksum_candidates) != 1 or not _SHA256.fullmatch(next(iter(checksum_candidates))):
-        raise DownloadError(f"{checksums}: it has no SHA-256 of {name}")
+        raise DownloadError(f"{checksums_url}: it has no SHA-256 of {name}")
     return checksum_candidates.pop()
 
 
@@ -137,14 +137,14 @@ def _read_partial(part: Path) -> "tuple[hashlib._Hash, int]":
         return hashlib.sha256(), 0
 
 
-async def _receive(
-    way: Route, session: aiohttp.ClientSession, url: str, part: Path, hashed: "hashlib._Hash", received: int
+async def _resume_download(
+    route: Route, session: aiohttp.ClientSession, url: str, part: Path, hashed: "hashlib._Hash", received: int
 ) -> "hashlib._Hash":
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={received}-"} if received else {})
-    async with session.get(url, ssl=way.create_context(), proxy=way.select_proxy(url), headers=headers) as answer:
+    async with session.get(url, ssl=route.create_context(), proxy=route.select_proxy(url), headers=headers) as answer:
         if answer.status == 416:
             # there is more of it than the server has: it is of another file
-            return await _receive(way, session, url, part, hashlib.sha256(), 0)
+            return await _resume_download(route, session, url, part, hashlib.sha256(), 0)
         if answer.status not in (200, 206):
             raise DownloadError(f"{url}: the server answered {answer.status}")
         if answer.status == 200:

@@ -58,13 +58,13 @@ async def _probe_one(
     for attempt in range(TRIES):
         if attempt:
             await asyncio.sleep(pause)
-        failure = await _try(session, endpoint, proxy, context)
+        failure = await _request_endpoint(session, endpoint, proxy, context)
         if failure is None:
             break
     return EndpointAnswer(endpoint, failure)
 
 
-async def _try(session: "aiohttp.ClientSession", endpoint: str, proxy: Secret | None, context: ssl.SSLContext) -> str | None:
+async def _request_endpoint(session: "aiohttp.ClientSession", endpoint: str, proxy: Secret | None, context: ssl.SSLContext) -> str | None:
     import aiohttp
     from yarl import URL
 

@@ -23,7 +23,7 @@ _TOO_LONG: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection:
 class ConnectionEvents:
     """Events of a connection, for its owner. Each method does nothing unless a subclass overrides it."""
 
-    def receive_request(self) -> None:
+    def on_request(self) -> None:
         """Handle a request whose headers are complete."""
 
     def close(self) -> None:
@@ -50,7 +50,7 @@ class BoundedConnection(web.RequestHandler):
         self._wire = cast(asyncio.Transport, transport)
         # every byte that is not sent counts: by default 64 kB wait without an end
         self._wire.set_write_buffer_limits(high=1, low=0)
-        self.set_deadline(SILENCE_SECONDS, self._end_late)
+        self.set_deadline(SILENCE_SECONDS, self._close_timed_out)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Stop all timers."""
@@ -75,12 +75,12 @@ class BoundedConnection(web.RequestHandler):
 
     def limit_head(self, size: int) -> None:
         """Count bytes of a head, and start its time; end the connection if the head is too long."""
-        if not self.is_waiting():
+        if not self.is_idle():
             self._head_bytes = 0
-        elif self._count_head(size):
+        elif self._limit_head_size(size):
             return
         if self._deadline is None:
-            self.set_deadline(SILENCE_SECONDS, self._end_late)
+            self.set_deadline(SILENCE_SECONDS, self._close_timed_out)
 
     def pause_writing(self) -> None:
         """Start the time in which the peer has to take what is not sent."""
@@ -104,7 +104,7 @@ class BoundedConnection(web.RequestHandler):
         response.force_close()
         return response
 
-    def is_waiting(self) -> bool:
+    def is_idle(self) -> bool:
         """Return True if no request is pending: the next data is the head of one."""
         if self._request_count == 0:
             # aiohttp may not wait yet where the first bytes are there as the connection begins
@@ -117,7 +117,7 @@ class BoundedConnection(web.RequestHandler):
         """Wait for nothing of the peer until the request has its answer: who reads its body has a limit of its own."""
         self.clear_deadline()
         self._head_bytes = 0
-        self._events.receive_request()
+        self._events.on_request()
         self._answering = True
         try:
             yield
@@ -134,7 +134,7 @@ class BoundedConnection(web.RequestHandler):
             self._deadline.cancel()
             self._deadline = None
 
-    def _count_head(self, size: int) -> bool:
+    def _limit_head_size(self, size: int) -> bool:
         """Return True if the head is too long, and the connection has ended for that."""
         self._head_bytes += size
         if self._head_bytes > MAX_HEAD:
@@ -142,7 +142,7 @@ class BoundedConnection(web.RequestHandler):
             return True
         return False
 
-    def _end_late(self) -> None:
+    def _close_timed_out(self) -> None:
         self._end(_TOO_LATE)
 
     def _end(self, answer: bytes) -> None:

@@ -58,7 +58,7 @@ class ServerBounds(msgspec.Struct, frozen=True):
     """Seconds for requests under way when the server stops."""
 
 
-class _Slot(ConnectionEvents):
+class _ConnectionSlot(ConnectionEvents):
     """One of the connections of a server, from its acceptance."""
 
     __slots__ = ("connection", "last_request", "server", "task")
@@ -70,7 +70,7 @@ class _Slot(ConnectionEvents):
         """What makes the connection, TLS included."""
         self.last_request = asyncio.get_running_loop().time()
 
-    def receive_request(self) -> None:
+    def on_request(self) -> None:
         """Be the last one to end for another connection."""
         self.last_request = asyncio.get_running_loop().time()
         if self in self.server.slots:
@@ -107,7 +107,7 @@ class BoundedServer:
         self._next_log = 0.0
         self._patience = PATIENCE_SECONDS
         self._patience_time = 0.0
-        self.slots: OrderedDict[_Slot, None] = OrderedDict()
+        self.slots: OrderedDict[_ConnectionSlot, None] = OrderedDict()
         """The connections; first the one that has sent no request for the longest time."""
 
     @asynccontextmanager
@@ -139,17 +139,17 @@ class BoundedServer:
                 await asyncio.sleep(RETRY_SECONDS if error.errno in _EXHAUSTED else 0)
                 continue
             try:
-                await self._make_room()
+                await self._drop_oldest_connections()
             except asyncio.CancelledError:
                 accepted.close()
                 raise
-            slot = _Slot(self)
+            slot = _ConnectionSlot(self)
             self.slots[slot] = None
             slot.task = loop.create_task(self._open(slot, accepted, manager, context))
             # `sock_accept` does not wait where a connection is there already
             await asyncio.sleep(0)
 
-    async def _make_room(self) -> None:
+    async def _drop_oldest_connections(self) -> None:
         loop = asyncio.get_running_loop()
         while len(self.slots) >= self._bounds.connections:
             oldest = next(iter(self.slots))
@@ -165,7 +165,7 @@ class BoundedServer:
             oldest.abort()
             await asyncio.sleep(0)
 
-    async def _open(self, slot: _Slot, accepted: socket.socket, manager: web.Server, context: ssl.SSLContext | None) -> None:
+    async def _open(self, slot: _ConnectionSlot, accepted: socket.socket, manager: web.Server, context: ssl.SSLContext | None) -> None:
         def connect() -> BoundedConnection:
             slot.connection = self._connect(
                 manager,

@@ -27,12 +27,12 @@ def needs_apply(desired: Mapping[str, Any], live: Mapping[str, Any] | None, subr
     if live is None:
         return True
     wanted = _strip_identity(desired)
-    if not _is_satisfied(wanted, live):
+    if not _has_desired_values(wanted, live):
         return True
     owned = _find_owned_fields(live, subresource)
     if owned is None:
         return bool(wanted)
-    return any(not _is_present(path, desired) for path in _iter_leaves(owned))
+    return any(not _has_path(path, desired) for path in _iter_leaves(owned))
 
 
 async def apply(
@@ -72,14 +72,14 @@ def _strip_identity(desired: Mapping[str, Any]) -> dict[str, Any]:
     return {"metadata": metadata} | rest if metadata else rest
 
 
-def _is_satisfied(wanted: Any, live: Any) -> bool:
+def _has_desired_values(wanted: Any, live: Any) -> bool:
     """Return True if `live` has all wanted values; lists of objects with a key are compared item by item."""
     if isinstance(wanted, Mapping):
         if not wanted:
             return live is not None
         return isinstance(live, Mapping) and all(
             # Go leaves out what is empty (omitempty), in the kinds that are built in
-            _is_satisfied(value, live[key]) if key in live else value in ("", [], {})
+            _has_desired_values(value, live[key]) if key in live else value in ("", [], {})
             for key, value in wanted.items()
         )
     if isinstance(wanted, list | tuple):
@@ -88,10 +88,10 @@ def _is_satisfied(wanted: Any, live: Any) -> bool:
         if wanted and (key := _find_list_key(wanted)) is not None:
             live_items = {_build_item_key(item, key): item for item in live if isinstance(item, Mapping)}
             return all(
-                (live_item := live_items.get(_build_item_key(item, key))) is not None and _is_satisfied(item, live_item)
+                (live_item := live_items.get(_build_item_key(item, key))) is not None and _has_desired_values(item, live_item)
                 for item in wanted
             )
-        return len(wanted) == len(live) and all(_is_satisfied(item, other) for item, other in zip(wanted, live, strict=True))
+        return len(wanted) == len(live) and all(_has_desired_values(item, other) for item, other in zip(wanted, live, strict=True))
     return bool(wanted == live) and isinstance(wanted, bool) == isinstance(live, bool)
 
 
@@ -125,7 +125,7 @@ def _iter_leaves(fields: Mapping[str, Any], path: tuple[Step, ...] = ()) -> Iter
             yield (*path, step)
 
 
-def _is_present(path: tuple[Step, ...], value: Any) -> bool:
+def _has_path(path: tuple[Step, ...], value: Any) -> bool:
     """Return True if `value` has something at a path."""
     for kind, name in path:
         if kind == "f":

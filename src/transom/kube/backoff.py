@@ -18,17 +18,17 @@ class Backoff(msgspec.Struct, frozen=True):
     draw: Callable[[], float] = random.random
     """Gives a number from 0 to below 1."""
 
-    def compute_seconds(self, failures: int, at_least: float | None = None) -> float:
+    def compute_seconds(self, failures: int, min_seconds: float | None = None) -> float:
         """Return the wait after `failures` (1 or more) failures in a row."""
         whole: float = min(self.most, self.first * 2.0 ** min(failures - 1, 30))
         wait = whole * (0.5 + 0.5 * self.draw())
-        if at_least is not None and at_least > wait:
+        if min_seconds is not None and min_seconds > wait:
             # the same time for everybody would bring them all back at once
-            return at_least + 0.1 * whole * self.draw()
+            return min_seconds + 0.1 * whole * self.draw()
         return wait
 
 
-async def set_within(event: asyncio.Event, seconds: float | None) -> bool:
+async def wait_for_event(event: asyncio.Event, seconds: float | None) -> bool:
     """Wait for an event, at most so many seconds (None: however long). True where it is set."""
     try:
         async with asyncio.timeout(seconds):

@@ -12,27 +12,27 @@ import aiohttp
 import msgspec
 import structlog
 
-from transom.kube.bounds import Bound, measure_retained
+from transom.kube.bounds import MemoryLimit, estimate_memory_size
 from transom.kube.connection import NO_ANSWER, Connection
-from transom.kube.errors import AnswerTooLarge, ApiError, ConnectionFailed, UnreadableObject, build_status_error
+from transom.kube.errors import ResponseTooLarge, ApiError, ConnectionFailed, UnreadableObject, build_status_error
 from transom.kube.execution import EXEC_PROTOCOLS, CommandResult, read_output
 from transom.kube.history import ServerHistory
 from transom.kube.nesting import is_too_deep, truncate_nesting
 from transom.kube.objects import T
 from transom.kube.reading import (
-    Malformed,
-    ReadResult,
+    MalformedObject,
+    DecodeResult,
     decode_json,
-    decode_outer,
+    decode_envelope,
     parse_metadata,
-    parse_refusal,
-    read_object,
+    parse_error_response,
+    decode_object,
     strip_metadata,
 )
 from transom.kube.refusals import Refusals
 from transom.kube.refused_writes import RefusedWrites
 from transom.kube.resources import PODS, Resource
-from transom.kube.transport import HttpAnswer, Request, WayErrors
+from transom.kube.transport import HttpResponse, Request, TransportErrors
 from transom.kube.versions import ApiGroups
 from transom.kube.watch_failures import WatchFailures
 
@@ -59,7 +59,7 @@ class Listing(Generic[T]):
     """All objects of a kind at one version."""
 
     items: list[T]
-    malformed: list[Malformed]
+    malformed: list[MalformedObject]
     """The errors; also those of the `items` that were only partly read."""
     resource_version: str
 
@@ -142,8 +142,8 @@ class Client:
         *,
         labels: str = "",
         fields: str = "",
-        page: int = PAGE,
-        bound: Bound | None = None,
+        page_size: int = PAGE,
+        memory_limit: MemoryLimit | None = None,
         select: Callable[[T], bool] | None = None,
     ) -> Listing[T]:
         """All objects, in pages of at most `page`. An invalid one is in `malformed` and does not affect others. Raises Gone.
@@ -155,43 +155,43 @@ class Client:
         retained = 0
         query = _build_selectors(labels, fields)
         items: list[T] = []
-        malformed: list[Malformed] = []
+        malformed: list[MalformedObject] = []
         while True:
             try:
-                body = await self.request("GET", resource.build_path(namespace), query | {"limit": str(page)}, most=_MAX_PAGE)
-            except AnswerTooLarge:
-                if page == 1:
+                body = await self.request("GET", resource.build_path(namespace), query | {"limit": str(page_size)}, limit=_MAX_PAGE)
+            except ResponseTooLarge:
+                if page_size == 1:
                     raise
                 # anybody's large objects: as many of them as there is memory for
-                page = max(1, page // 4)
+                page_size = max(1, page_size // 4)
                 continue
             try:
-                read = await decode_outer(_decode_page, body)
+                read = await decode_envelope(_decode_page, body)
             except msgspec.DecodeError as error:
                 raise ConnectionFailed(f"{resource.plural}: the answer is not a list: {error}") from error
             for raw in read.items or ():
-                result = read_object(resource, raw)
+                result = decode_object(resource, raw)
                 if result.object is not None and select is not None and not select(result.object):
-                    result = ReadResult(None)
-                if result.object is not None and bound is not None:
-                    size = measure_retained(result.object)
-                    fits = size <= bound.object and retained + size <= bound.store
+                    result = DecodeResult(None)
+                if result.object is not None and memory_limit is not None:
+                    size = estimate_memory_size(result.object)
+                    fits = size <= memory_limit.object and retained + size <= memory_limit.store
                     retained += size if fits else 0
                     if not fits:
-                        problem = bound.too_large if size > bound.object else bound.no_room
-                        result = ReadResult(None, Malformed(parse_metadata(bytes(raw)), problem))
+                        problem = memory_limit.too_large_message if size > memory_limit.object else memory_limit.no_room_message
+                        result = DecodeResult(None, MalformedObject(parse_metadata(bytes(raw)), problem))
                 if result.object is not None:
                     items.append(result.object)
                 if (note := result.malformed) is not None:
-                    if bound is not None:
-                        note = note if retained + measure_retained(note) <= bound.store else strip_metadata(note)
-                        retained += measure_retained(note)
+                    if memory_limit is not None:
+                        note = note if retained + estimate_memory_size(note) <= memory_limit.store else strip_metadata(note)
+                        retained += estimate_memory_size(note)
                     malformed.append(note)
                 if len(raw) > _LARGE:
                     await asyncio.sleep(0)
             if not read.metadata.continue_:
                 version = read.metadata.resource_version or ""
-                self.history.observe_version(describe_kind(resource), version)
+                self.history.observe_version(build_history_subject(resource), version)
                 return Listing(items, malformed, version)
             query["continue"] = read.metadata.continue_
             # a page of 500 costs milliseconds: others get their turn in between
@@ -222,12 +222,12 @@ class Client:
         } | _build_selectors(labels, fields)
         self.connection.renew()
         async with AsyncExitStack() as open_:
-            with WayErrors(resource.plural):
+            with TransportErrors(resource.plural):
                 async with asyncio.timeout(_WATCH_HEADERS_SECONDS):
                     stream = self.connection.transport.open_stream(resource.build_path(namespace), query, inactivity)
                     response = await open_.enter_async_context(stream)
                 if response.status != 200:
-                    error = parse_refusal(await response.read(), response.status, response.headers.get("Retry-After"))
+                    error = parse_error_response(await response.read(), response.status, response.headers.get("Retry-After"))
                     if response.status == HTTPStatus.FORBIDDEN:
                         self.refusals.note_refusal("WATCH", resource.build_path(namespace), str(error))
                     raise error
@@ -236,12 +236,12 @@ class Client:
 
     async def read_version(self, resource: Resource[Any], namespace: str | None = None) -> str:
         """Return the version of a kind now, without its objects; the history observes it. Raises ApiError."""
-        body = await self.request("GET", resource.build_path(namespace), {"limit": "1"}, most=_MAX_PAGE)
+        body = await self.request("GET", resource.build_path(namespace), {"limit": "1"}, limit=_MAX_PAGE)
         try:
             version = _decode_page(body).metadata.resource_version or ""
         except msgspec.DecodeError as error:
             raise ConnectionFailed(f"{resource.plural}: the answer is not a list: {error}") from error
-        self.history.observe_version(describe_kind(resource), version)
+        self.history.observe_version(build_history_subject(resource), version)
         return version
 
     async def create(self, resource: Resource[T], value: Mapping[str, Any], namespace: str | None = None) -> T:
@@ -327,7 +327,7 @@ class Client:
         self.connection.renew()
         if self._permit is not None:
             seconds = min(seconds, self._permit())
-        with WayErrors(f"GET {path}"):
+        with TransportErrors(f"GET {path}"):
             async with (
                 asyncio.timeout(seconds),
                 self.connection.transport.open_websocket(path, query, EXEC_PROTOCOLS) as opened,
@@ -346,7 +346,7 @@ class Client:
         content_type: str = "application/json",
         seconds: float = TIMEOUT,
         retries: int = _MAX_RETRIES,
-        most: int | None = None,
+        limit: int | None = None,
     ) -> bytes:
         """Send one request and return the answer's bytes; `body` is sent as JSON. Raises ApiError.
 
@@ -358,15 +358,15 @@ class Client:
         permit = self._permit if method != "GET" else None
         if permit is not None:
             seconds = min(seconds, permit())
-        with WayErrors(f"{method} {path}"):
+        with TransportErrors(f"{method} {path}"):
             async with asyncio.timeout(seconds):
                 while True:
-                    answer = await self._send_request(Request(method, path, query, content, content_type, most))
+                    answer = await self._send_request(Request(method, path, query, content, content_type, limit))
                     if 200 <= answer.status < 300:
                         self.refusals.note_success(method, path)
                         self.refused_writes.note_success(method, path)
                         return answer.body
-                    error = parse_refusal(answer.body, answer.status, answer.headers.get("Retry-After"))
+                    error = parse_error_response(answer.body, answer.status, answer.headers.get("Retry-After"))
                     lacks_right = answer.status == HTTPStatus.FORBIDDEN and self.refusals.note_refusal(method, path, str(error))
                     if not lacks_right:
                         self.refused_writes.note_refusal(method, path, error)
@@ -378,7 +378,7 @@ class Client:
                     if permit is not None:
                         permit()
 
-    async def _send_request(self, request: Request) -> HttpAnswer:
+    async def _send_request(self, request: Request) -> HttpResponse:
         began, outcome = time.monotonic(), NO_ANSWER
         try:
             answer = await self.connection.transport.request(request)
@@ -392,13 +392,13 @@ class Client:
         return answer
 
 
-def describe_kind(resource: Resource[Any]) -> str:
+def build_history_subject(resource: Resource[Any]) -> str:
     """Return the name of a kind in the history of a server."""
     return f"{resource.plural} of {resource.group or 'v1'}"
 
 
 def _decode_object(resource: Resource[T], body: bytes) -> T:
-    read = read_object(resource, body)
+    read = decode_object(resource, body)
     if read.object is None:
         raise UnreadableObject(f"{resource.kind}: {read.malformed.problem if read.malformed else ''}")
     if not read.object.metadata.name:
@@ -408,19 +408,19 @@ def _decode_object(resource: Resource[T], body: bytes) -> T:
 
 def build_event_error(event: WatchEvent) -> ApiError:
     """Build the error from an ERROR event of a watch."""
-    return parse_refusal(bytes(event.object), 500)
+    return parse_error_response(bytes(event.object), 500)
 
 
 async def _iter_events(content: aiohttp.StreamReader, what: str) -> AsyncIterator[list[WatchEvent]]:
     rest = b""
-    with WayErrors(what):
+    with TransportErrors(what):
         async for chunk in content.iter_any():
             lines = (rest + chunk).split(b"\n")
             rest = lines.pop()
             if len(rest) > _MAX_LINE:
                 raise ConnectionFailed(f"{what}: a line of the watch is longer than {_MAX_LINE:,} bytes")
             try:
-                events = [await decode_outer(_decode_event, line) for line in lines if line]
+                events = [await decode_envelope(_decode_event, line) for line in lines if line]
             except msgspec.DecodeError as error:
                 raise ConnectionFailed(f"{what}: a line of the watch cannot be read: {error}") from error
             if events:

@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from transom.kube.errors import ConfigurationError
-from transom.kube.kubeconfig import SelectedContext, choose
+from transom.kube.kubeconfig import SelectedContext, select_context
 from transom.kube.permitted_networks import USUAL_NETWORKS, PermittedNetworks
 from transom.kube.transport import FOREIGN, HttpTransport, build_transport
 
@@ -40,7 +40,7 @@ class Connection:
     namespace: str
     source: str
     context: str = ""
-    renewal: "Renewal | None" = None
+    renewal: "ConnectionRenewal | None" = None
     answers: "Counter[str]" = field(default_factory=lambda: Counter({NO_ANSWER: 0}))
     """How often a request was answered how: by HTTP status."""
 
@@ -70,7 +70,7 @@ class Connection:
         await self.transport.close()
 
 
-class Renewal:
+class ConnectionRenewal:
     """The settings of new connections, and the connections in use before."""
 
     def __init__(self, files: "RotatedFiles", connect: Callable[[], Connection]) -> None:
@@ -106,15 +106,15 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Connec
 
     Nothing is sent yet. Raises ConfigurationError.
     """
-    chosen = choose(kubeconfig, context)
+    chosen = select_context(kubeconfig, context)
     # before certificates are read: what changes meanwhile is read again
     files = RotatedFiles(chosen.tls_files)
     connection = _build_connection(chosen, build_transport(chosen))
-    connection.renewal = Renewal(files, lambda: connect(kubeconfig, context))
+    connection.renewal = ConnectionRenewal(files, lambda: connect(kubeconfig, context))
     return connection
 
 
-def connect_foreign(
+def connect_untrusted_cluster(
     chosen: SelectedContext, proxy: str | None = None, permitted: PermittedNetworks = USUAL_NETWORKS
 ) -> Connection:
     """Connect to another cluster, whose API server is not trusted: its answers are bounded. Nothing is sent yet.

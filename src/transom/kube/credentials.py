@@ -15,7 +15,7 @@ import msgspec
 import yaml
 from yarl import URL
 
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.common.regular_files import read_regular_file, read_regular_text
 from transom.kube.errors import ConfigurationError
 from transom.kube.kubeconfig import ClusterEntry, InteractiveMode, Plugin, SelectedContext, User
@@ -39,7 +39,7 @@ class ClientCertificate(NamedTuple):
         return "ClientCertificate(***)"
 
 
-class Identity(NamedTuple):
+class RequestIdentity(NamedTuple):
     """What a request presents: the value of `Authorization`, a client certificate, both, or nothing."""
 
     authorization: str | None = None
@@ -52,10 +52,10 @@ class Identity(NamedTuple):
 class Credentials(Protocol):
     """What a request says of who asks."""
 
-    async def get(self) -> Identity:
+    async def get(self) -> RequestIdentity:
         """Return what the next request presents. Raises ConfigurationError."""
 
-    async def replace(self, refused: Identity) -> Identity | None:
+    async def replace(self, refused: RequestIdentity) -> RequestIdentity | None:
         """Return what to present after the server answered `refused` with 401; None for nothing else. Raises the same."""
 
 
@@ -97,7 +97,7 @@ def build_impersonation_headers(user: User, source: str) -> tuple[tuple[str, str
         headers += [(f"Impersonate-Extra-{_escape_header_key(key)}", value) for value in values or ()]
     for name, value in headers:
         if any(ord(character) < 0x20 or ord(character) == 0x7F for character in value):
-            raise ConfigurationError(f"{source}: the value for {escape(name)} has control characters")
+            raise ConfigurationError(f"{source}: the value for {escape_unprintable(name)} has control characters")
     return tuple(headers)
 
 
@@ -124,12 +124,12 @@ def _read_token(kubeconfig: str, user: str) -> str:
 
 class _FixedCredentials:
     def __init__(self, value: str | None) -> None:
-        self._identity = Identity(value)
+        self._identity = RequestIdentity(value)
 
-    async def get(self) -> Identity:
+    async def get(self) -> RequestIdentity:
         return self._identity
 
-    async def replace(self, refused: Identity) -> Identity | None:
+    async def replace(self, refused: RequestIdentity) -> RequestIdentity | None:
         return None
 
 
@@ -142,7 +142,7 @@ class _FileToken:
         self._seen: tuple[int, int] | None = None
         self._token = ""
 
-    async def get(self) -> Identity:
+    async def get(self) -> RequestIdentity:
         try:
             state = self._path.stat()
             if self._seen != (state.st_mtime_ns, state.st_ino):
@@ -152,9 +152,9 @@ class _FileToken:
             # half-written or gone for a moment: the token at hand may still be good
             if not self._token:
                 raise ConfigurationError(f"{self._path}: the token cannot be read") from error
-        return Identity(_format_bearer(self._token, f"{self._path}: the token"))
+        return RequestIdentity(_format_bearer(self._token, f"{self._path}: the token"))
 
-    async def replace(self, refused: Identity) -> Identity | None:
+    async def replace(self, refused: RequestIdentity) -> RequestIdentity | None:
         self._seen = None
         return await self.get()
 
@@ -182,34 +182,34 @@ class PluginCredentials:
     def __init__(self, plugin: Plugin, cluster: ClusterEntry, source: str) -> None:
         if plugin.api_version not in _EXEC_VERSIONS:
             versions = " and ".join(_EXEC_VERSIONS)
-            message = f"users.exec.apiVersion {escape(plugin.api_version)} is not known; there are {versions}"
+            message = f"users.exec.apiVersion {escape_unprintable(plugin.api_version)} is not known; there are {versions}"
             raise ConfigurationError(f"{source}: {message}")
         self._plugin, self._cluster = plugin, cluster
-        self._identity: Identity | None = None
+        self._identity: RequestIdentity | None = None
         self._expiration: datetime | None = None
         self._lock = asyncio.Lock()
 
-    async def get(self) -> Identity:
+    async def get(self) -> RequestIdentity:
         """Return what the plugin printed, and run it where that is missing or expired."""
         async with self._lock:
             if self._identity is None or (self._expiration is not None and self._expiration <= datetime.now(UTC)):
                 return await self._refresh()
             return self._identity
 
-    async def replace(self, refused: Identity) -> Identity | None:
+    async def replace(self, refused: RequestIdentity) -> RequestIdentity | None:
         """Run the plugin again, unless another request did so after `refused`."""
         async with self._lock:
             if self._identity is None or self._identity == refused:
                 return await self._refresh()
             return self._identity
 
-    async def _refresh(self) -> Identity:
-        name = f"users.exec.command {escape(self._plugin.command)}"
-        status = _read_status(await self._run(name), self._plugin.api_version, name)
+    async def _refresh(self) -> RequestIdentity:
+        name = f"users.exec.command {escape_unprintable(self._plugin.command)}"
+        status = _parse_plugin_output(await self._run(name), self._plugin.api_version, name)
         authorization = _format_bearer(status.token, f"{name}: the token") if status.token else None
         key = status.client_key_data
         certificate = ClientCertificate(status.client_certificate_data, key) if key else None
-        self._identity, self._expiration = Identity(authorization, certificate), _with_zone(status.expiration_timestamp)
+        self._identity, self._expiration = RequestIdentity(authorization, certificate), _with_zone(status.expiration_timestamp)
         return self._identity
 
     async def _run(self, name: str) -> bytes:
@@ -227,7 +227,7 @@ class PluginCredentials:
                 stderr=None,
             )
         except OSError as error:
-            hint = f". {escape(plugin.install_hint.strip())}" if plugin.install_hint else ""
+            hint = f". {escape_unprintable(plugin.install_hint.strip())}" if plugin.install_hint else ""
             raise ConfigurationError(f"{name}: {error.strerror}{hint}") from error
         seconds = _INTERACTIVE_SECONDS if interactive else _EXEC_SECONDS
         try:
@@ -246,12 +246,12 @@ class PluginCredentials:
         """Return the value of KUBERNETES_EXEC_INFO; with the cluster if the plugin requests it."""
         spec: dict[str, Any] = {"interactive": interactive}
         if self._plugin.provide_cluster_info:
-            spec["cluster"] = describe_cluster(self._cluster)
+            spec["cluster"] = build_exec_cluster(self._cluster)
         info = {"apiVersion": self._plugin.api_version, "kind": "ExecCredential", "spec": spec}
         return msgspec.json.encode(info).decode()
 
 
-def describe_cluster(cluster: ClusterEntry) -> dict[str, Any]:
+def build_exec_cluster(cluster: ClusterEntry) -> dict[str, Any]:
     """Return the `spec.cluster` that a plugin gets, without what is empty.
 
     client-go, rest/exec.go, `ConfigToExecCluster`: the CA as data, wherever the kubeconfig has it.
@@ -290,7 +290,7 @@ def _resolve_program(command: str, name: str) -> str:
     return path or command
 
 
-def _read_status(output: bytes, version: str, name: str) -> _Status:
+def _parse_plugin_output(output: bytes, version: str, name: str) -> _Status:
     try:
         credential = msgspec.json.decode(output, type=_ExecCredential)
     except msgspec.DecodeError:

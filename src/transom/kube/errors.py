@@ -19,7 +19,7 @@ class ConnectionFailed(ApiError):
     """No answer, or none that could be read to its end: refused, cut off, timed out, wrong certificate."""
 
 
-class AnswerTooLarge(ApiError):
+class ResponseTooLarge(ApiError):
     """An answer of more bytes than are taken at once."""
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import msgspec
 import structlog
 
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, NotFound
 from transom.kube.resources import EVENTS
@@ -85,12 +85,12 @@ class EventRecorder:
         client: Client,
         *,
         instance: str = "",
-        habits: RepetitionPolicy = HABITS,
+        repetition_policy: RepetitionPolicy = HABITS,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
         self._instance = instance
-        self._habits = habits
+        self._habits = repetition_policy
         self._now = now
         self._known: OrderedDict[_Key, _RecordedEvent] = OrderedDict()
         self._known_bytes = 0
@@ -104,11 +104,11 @@ class EventRecorder:
 
     def record_normal(self, regarding: Regarding, reason: str, message: str) -> None:
         """Something went as it should. `reason` is one word in CamelCase; neither may hold a secret."""
-        self._tell(regarding, "Normal", reason, message)
+        self._record_event(regarding, "Normal", reason, message)
 
     def record_warning(self, regarding: Regarding, reason: str, message: str) -> None:
         """Something that a person should look at."""
-        self._tell(regarding, "Warning", reason, message)
+        self._record_event(regarding, "Warning", reason, message)
 
     async def run(self) -> None:
         """Send recorded events, until cancelled."""
@@ -131,14 +131,14 @@ class EventRecorder:
         except TimeoutError:
             _log.info("events not sent in time", waiting=self._pending.qsize())
 
-    def _tell(self, regarding: Regarding, type_: Type, reason: str, message: str) -> None:
-        if any(len(text) > _MAX_NAME for text in (*_list_names(regarding), reason)):
+    def _record_event(self, regarding: Regarding, type_: Type, reason: str, message: str) -> None:
+        if any(len(text) > _MAX_NAME for text in (*_list_identity_fields(regarding), reason)):
             # no object has such a name: the text is not worth the memory
             self.dropped += 1
             return
         loop = asyncio.get_running_loop()
         now = loop.time()
-        message = self._combine_similar((regarding, type_, reason), _shorten_message(escape(message)), now)
+        message = self._limit_similar_messages((regarding, type_, reason), _shorten_message(escape_unprintable(message)), now)
         key = (regarding, type_, reason, message)
         stamp = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         known = self._known.get(key)
@@ -148,16 +148,16 @@ class EventRecorder:
                 self._known_bytes += _count_bytes(key)
             known = self._known[key] = _RecordedEvent(name, now, stamp, self._habits.spacing)
             self._known.move_to_end(key)
-            self._forget_old()
+            self._evict_oldest_events()
             self._enqueue(key, known, True)
             return
         known.count += 1
         known.last, known.last_time = stamp, now
         self._known.move_to_end(key)
         if known.timer is None:
-            known.timer = loop.call_at(max(now, known.next_update), self._update, key, known)
+            known.timer = loop.call_at(max(now, known.next_update), self._enqueue_count_update, key, known)
 
-    def _combine_similar(self, similar: tuple[Regarding, Type, str], message: str, now: float) -> str:
+    def _limit_similar_messages(self, similar: tuple[Regarding, Type, str], message: str, now: float) -> str:
         """Return the message, or one that replaces many similar ones."""
         if similar not in self._messages:
             self._messages_bytes += _count_bytes(similar)
@@ -171,21 +171,21 @@ class EventRecorder:
         messages[digest] = now
         return message
 
-    def _update(self, key: _Key, known: _RecordedEvent) -> None:
-        known.timer = None
-        known.spacing = min(known.spacing * 2, self._habits.window)
-        known.next_update = asyncio.get_running_loop().time() + known.spacing
-        self._enqueue(key, known, False)
+    def _enqueue_count_update(self, key: _Key, event: _RecordedEvent) -> None:
+        event.timer = None
+        event.spacing = min(event.spacing * 2, self._habits.window)
+        event.next_update = asyncio.get_running_loop().time() + event.spacing
+        self._enqueue(key, event, False)
 
-    def _enqueue(self, key: _Key, known: _RecordedEvent, new: bool) -> None:
+    def _enqueue(self, key: _Key, event: _RecordedEvent, new: bool) -> None:
         size = _count_bytes(key)
         if self._pending.full() or self._pending_bytes + size > MAX_BYTES:
             self.dropped += 1
             return
         self._pending_bytes += size
-        self._pending.put_nowait((key, known, new))
+        self._pending.put_nowait((key, event, new))
 
-    def _forget_old(self) -> None:
+    def _evict_oldest_events(self) -> None:
         while self._known_bytes > MAX_BYTES // 2:
             key, known = self._known.popitem(last=False)
             self._known_bytes -= _count_bytes(key)
@@ -195,19 +195,19 @@ class EventRecorder:
             similar, _ = self._messages.popitem(last=False)
             self._messages_bytes -= _count_bytes(similar)
 
-    async def _send(self, key: _Key, known: _RecordedEvent, new: bool) -> None:
+    async def _send(self, key: _Key, event: _RecordedEvent, new: bool) -> None:
         namespace = key[0].namespace or "default"
         if not new:
-            change = {"count": known.count, "lastTimestamp": known.last}
+            change = {"count": event.count, "lastTimestamp": event.last}
             try:
-                await self._client.patch(EVENTS, change, known.name, namespace)
+                await self._client.patch(EVENTS, change, event.name, namespace)
             except NotFound:
                 # events live for an hour: this one is created again
                 new = True
         if new:
-            await self._client.create(EVENTS, self._build_event(key, known, namespace), namespace)
+            await self._client.create(EVENTS, self._build_event(key, event, namespace), namespace)
 
-    def _build_event(self, key: _Key, known: _RecordedEvent, namespace: str) -> dict[str, Any]:
+    def _build_event(self, key: _Key, event: _RecordedEvent, namespace: str) -> dict[str, Any]:
         regarding, type_, reason, message = key
         involved = {
             "apiVersion": regarding.api_version,
@@ -219,14 +219,14 @@ class EventRecorder:
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": known.name, "namespace": namespace},
+            "metadata": {"name": event.name, "namespace": namespace},
             "involvedObject": {field: value for field, value in involved.items() if value is not None},
             "type": type_,
             "reason": reason,
             "message": message,
-            "count": known.count,
-            "firstTimestamp": known.first,
-            "lastTimestamp": known.last,
+            "count": event.count,
+            "firstTimestamp": event.first,
+            "lastTimestamp": event.last,
             "source": {"component": COMPONENT},
             "reportingComponent": COMPONENT,
             "reportingInstance": self._instance,
@@ -237,10 +237,10 @@ def _shorten_message(message: str) -> str:
     return message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 1] + "…"
 
 
-def _list_names(regarding: Regarding) -> tuple[str, ...]:
+def _list_identity_fields(regarding: Regarding) -> tuple[str, ...]:
     return (regarding.api_version, regarding.kind, regarding.name, regarding.namespace or "", regarding.uid or "")
 
 
 def _count_bytes(key: _Key | _Similar) -> int:
     """Return how much memory an entry takes, four bytes for each character."""
-    return _ENTRY_BYTES + 4 * sum(map(len, (*_list_names(key[0]), *key[1:])))
+    return _ENTRY_BYTES + 4 * sum(map(len, (*_list_identity_fields(key[0]), *key[1:])))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from transom.kube.errors import AnswerTooLarge, ConnectionFailed, UnreadableObject
+from transom.kube.errors import ResponseTooLarge, ConnectionFailed, UnreadableObject
 from transom.kube.reading import ApiStatus
 
 EXEC_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
@@ -41,7 +41,7 @@ async def read_output(socket: "aiohttp.ClientWebSocketResponse[Any]") -> Command
             streams[data[0]] += data[1:]
         size += len(data) + _MESSAGE
         if size > _MOST:
-            raise AnswerTooLarge(f"exec: more than {_MOST:,} bytes")
+            raise ResponseTooLarge(f"exec: more than {_MOST:,} bytes")
     if not streams[_STATUS]:
         raise ConnectionFailed("exec: the connection ended before the command did")
     out, err = (bytes(streams[channel]).decode(errors="replace") for channel in (1, 2))

@@ -27,19 +27,19 @@ EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
 """The extension of a cluster that a credential plugin gets (client-go, pkg/apis/clientauthentication/v1/types.go)."""
 
 
-class _Hidden(msgspec.Struct, frozen=True):
+class _RedactedStruct(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(***)"
 
 
-class NamedExtension(_Hidden, frozen=True):
+class NamedExtension(_RedactedStruct, frozen=True):
     """A value that another program keeps in a kubeconfig."""
 
     name: str
     extension: Any = None
 
 
-class ClusterEntry(_Hidden, frozen=True, rename="kebab"):
+class ClusterEntry(_RedactedStruct, frozen=True, rename="kebab"):
     """The address of a server and the CAs to trust.
 
     This and the classes below follow client-go, tools/clientcmd/api/v1/types.go.
@@ -61,7 +61,7 @@ class ClusterEntry(_Hidden, frozen=True, rename="kebab"):
         return next(named, None)
 
 
-class PluginVariable(_Hidden, frozen=True):
+class PluginVariable(_RedactedStruct, frozen=True):
     """A variable of a credential plugin."""
 
     name: str
@@ -76,7 +76,7 @@ class InteractiveMode(enum.StrEnum):
     ALWAYS = "Always"
 
 
-class Plugin(_Hidden, frozen=True, rename="camel"):
+class Plugin(_RedactedStruct, frozen=True, rename="camel"):
     """A program that prints a token, a client certificate, or both."""
 
     api_version: str
@@ -88,7 +88,7 @@ class Plugin(_Hidden, frozen=True, rename="camel"):
     interactive_mode: InteractiveMode = InteractiveMode.IF_AVAILABLE
 
 
-class User(_Hidden, frozen=True, rename="kebab"):
+class User(_RedactedStruct, frozen=True, rename="kebab"):
     """Who asks."""
 
     token: str | None = None
@@ -113,7 +113,7 @@ class _Context(msgspec.Struct, frozen=True):
     namespace: str | None = None
 
 
-class SelectedContext(_Hidden, frozen=True):
+class SelectedContext(_RedactedStruct, frozen=True):
     """A cluster and a user. `source` says to people where they stand; the names are empty inside a pod."""
 
     cluster: ClusterEntry
@@ -143,7 +143,7 @@ class SelectedContext(_Hidden, frozen=True):
         return named if self.user_file is None else [self.user_file, *named]
 
 
-class Kubeconfig(_Hidden, frozen=True):
+class Kubeconfig(_RedactedStruct, frozen=True):
     """All files as one. `origins` has the file of each user, by its name."""
 
     value: dict[str, Any]
@@ -163,11 +163,11 @@ class Kubeconfig(_Hidden, frozen=True):
         return _check_files(msgspec.structs.replace(chosen, user_file=self.origins.get(chosen.user_name)))
 
 
-def choose(kubeconfig: str | None = None, context: str | None = None) -> SelectedContext:
+def select_context(kubeconfig: str | None = None, context: str | None = None) -> SelectedContext:
     """By `kubeconfig`, else by the pod's service account, else by `$KUBECONFIG`. Raises ConfigurationError."""
     if kubeconfig is None and context is None and Path(SERVICE_ACCOUNT, "token").exists():
         return _check_files(_read_service_account(Path(SERVICE_ACCOUNT)))
-    return read(kubeconfig).choose(context)
+    return read_kubeconfig(kubeconfig).choose(context)
 
 
 def choose_untrusted_context(config: Any, source: str) -> SelectedContext:
@@ -182,7 +182,7 @@ def choose_untrusted_context(config: Any, source: str) -> SelectedContext:
     return chosen
 
 
-def read(kubeconfig: str | None = None) -> Kubeconfig:
+def read_kubeconfig(kubeconfig: str | None = None) -> Kubeconfig:
     """`kubeconfig`, else the files that `$KUBECONFIG` lists, else `~/.kube/config`. Raises ConfigurationError."""
     listed = [kubeconfig] if kubeconfig else [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     listed = list(dict.fromkeys(listed)) or [DEFAULT]
@@ -194,7 +194,7 @@ def read(kubeconfig: str | None = None) -> Kubeconfig:
     origins: dict[str, Path] = {}
     for name in present:
         path = Path(name).expanduser()
-        value = _read_value(path, name)
+        value = _read_kubeconfig_file(path, name)
         for listing, field in _LISTED.items():
             known = {entry.get("name") for entry in merged.setdefault(listing, [])}
             for entry in _list_entries(value, listing):
@@ -275,21 +275,21 @@ def _convert_part(part: Mapping[str, Any], kind: type[_S], source: str) -> _S:
         raise ConfigurationError(f"{source}: {error}") from error
 
 
-def _get_named(config: Mapping[str, Any], listing: str, name: Any, source: str, by: str) -> dict[str, Any]:
-    field = _LISTED[listing]
-    for entry in _list_entries(config, listing):
+def _get_named(config: Mapping[str, Any], list_name: str, name: Any, source: str, referrer: str) -> dict[str, Any]:
+    field = _LISTED[list_name]
+    for entry in _list_entries(config, list_name):
         if entry.get("name") == name and isinstance(entry.get(field), dict):
             part: dict[str, Any] = entry[field]
             return part
-    raise ConfigurationError(f"{source}: {listing} has no entry of the name that {by} has")
+    raise ConfigurationError(f"{source}: {list_name} has no entry of the name that {referrer} has")
 
 
-def _list_entries(config: Mapping[str, Any], listing: str) -> list[dict[str, Any]]:
-    entries = config.get(listing)
+def _list_entries(config: Mapping[str, Any], list_name: str) -> list[dict[str, Any]]:
+    entries = config.get(list_name)
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
-def _read_value(path: Path, name: str) -> dict[str, Any]:
+def _read_kubeconfig_file(path: Path, name: str) -> dict[str, Any]:
     try:
         value = yaml.safe_load(read_regular_text(path))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

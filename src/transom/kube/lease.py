@@ -29,7 +29,7 @@ class LeaseLost(Exception):
     """The lease has expired: its former holder must not write any more."""
 
 
-class Terms(msgspec.Struct, frozen=True):
+class LeaseTimings(msgspec.Struct, frozen=True):
     """Seconds: others take a lease over after `duration` without a renewal, its holder stops after `renew` without one."""
 
     duration: int = 15
@@ -43,7 +43,7 @@ class Terms(msgspec.Struct, frozen=True):
             raise ValueError(f"these terms do not keep two holders apart: {self}")
 
 
-TERMS: Final = Terms()
+TERMS: Final = LeaseTimings()
 
 
 class LeaseTerm:
@@ -79,7 +79,7 @@ class LeaseElection:
         identity: str,
         *,
         name: str = "transom",
-        terms: Terms = TERMS,
+        timings: LeaseTimings = TERMS,
         draw: Callable[[], float] = random.random,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         annotate: Callable[[], Mapping[str, str]] = dict,
@@ -90,7 +90,7 @@ class LeaseElection:
         self._namespace = namespace
         self._name = name
         self._identity = identity
-        self._terms = terms
+        self._terms = timings
         self._draw = draw
         self._now = now
         self._seen: tuple[str, float] | None = None
@@ -123,10 +123,10 @@ class LeaseElection:
                     await self._release()
             _log.warning("lease lost", lease=self._name, identity=self._identity)
 
-    async def _work_while_held(self, holding: LeaseTerm, work: Callable[[LeaseTerm], Awaitable[None]]) -> bool:
+    async def _work_while_held(self, term: LeaseTerm, work: Callable[[LeaseTerm], Awaitable[None]]) -> bool:
         """Run the work while the lease is held; return True if the work ended first."""
-        worker = asyncio.ensure_future(work(holding))
-        renewer = asyncio.ensure_future(self._renew(holding))
+        worker = asyncio.ensure_future(work(term))
+        renewer = asyncio.ensure_future(self._renew(term))
         try:
             await asyncio.wait((worker, renewer), return_when=asyncio.FIRST_COMPLETED)
             if worker.done() and not isinstance(worker.exception(), LeaseLost):
@@ -152,22 +152,22 @@ class LeaseElection:
                 return holding
             await asyncio.sleep(self._terms.retry * (1 + 0.2 * self._draw()))
 
-    async def _renew(self, holding: LeaseTerm) -> None:
+    async def _renew(self, term: LeaseTerm) -> None:
         """Renew until the lease is lost. Whatever goes wrong counts as one renewal that failed."""
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(min(self._terms.retry, _get_remaining_or_zero(holding)))
+            await asyncio.sleep(min(self._terms.retry, _get_remaining_or_zero(term)))
             began = loop.time()
             try:
-                async with asyncio.timeout(min(self._terms.request, _get_remaining_or_zero(holding))):
+                async with asyncio.timeout(min(self._terms.request, _get_remaining_or_zero(term))):
                     renewed = await self._try_acquire()
             except Exception as error:  # noqa: BLE001  # any failure at all, also a fault of ours, must not keep the lease alive
                 _log.warning("lease not renewed", lease=self._name, error=str(error) or type(error).__name__)
             else:
-                if renewed is None or renewed.generation != holding.generation:
+                if renewed is None or renewed.generation != term.generation:
                     return
-                holding.extend(began + self._terms.renew)
-            if _get_remaining_or_zero(holding) <= 0:
+                term.extend(began + self._terms.renew)
+            if _get_remaining_or_zero(term) <= 0:
                 return
 
     async def _try_acquire(self) -> LeaseTerm | None:
@@ -181,7 +181,7 @@ class LeaseElection:
             first = max(0, int(self._now().timestamp()) - _FIRST_GENERATION)
             return await self._write(None, max(first, self._generation + 1), began)
         spec = lease.spec or LeaseSpec()
-        self._observe(lease)
+        self._compare_with_history(lease)
         self.holder = spec.holder_identity or None
         transitions = spec.lease_transitions or 0
         if spec.holder_identity == self._identity:
@@ -195,7 +195,7 @@ class LeaseElection:
                 return None
         return await self._write(lease, max(transitions, self._generation) + 1, began)
 
-    def _observe(self, lease: LeaseObject) -> None:
+    def _compare_with_history(self, lease: LeaseObject) -> None:
         """Compare the Lease with what was read and written before: no other object is read from etcd as often."""
         history, subject = self._client.history, f"Lease {self._namespace}/{self._name}"
         history.observe_version(subject, lease.metadata.resource_version)
@@ -238,7 +238,7 @@ class LeaseElection:
             # another replica was faster; the next read shows which
             return None
         self._renew_times = {now}
-        self._observe(written)
+        self._compare_with_history(written)
         self.holder = self._identity
         return LeaseTerm(transitions, began + self._terms.renew)
 
@@ -258,8 +258,8 @@ class LeaseElection:
             _log.info("lease release failed", lease=self._name, error=str(error))
 
 
-def _get_remaining_or_zero(holding: LeaseTerm) -> float:
+def _get_remaining_or_zero(term: LeaseTerm) -> float:
     try:
-        return holding.get_remaining()
+        return term.get_remaining()
     except LeaseLost:
         return 0.0

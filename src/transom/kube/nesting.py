@@ -45,14 +45,14 @@ def is_too_deep(data: bytes, levels: int = MAX_LEVELS) -> bool:
     return max(map(sub, accumulate(brackets.translate(_STEPS)), count(1)), default=0) > levels
 
 
-def has_more_values(data: bytes, most: int) -> bool:
+def has_more_values(data: bytes, limit: int) -> bool:
     """Return True if JSON data has more than `most` objects, lists and commas outside strings.
 
     Parsing makes at most two values and keys more than that, however few bytes each has. Takes time and memory linear in
     the length, and copies nothing if the data has few.
     """
     # each of them is a byte, so short data needs no count
-    if len(data) <= most or data.count(b"{") + data.count(b"[") + data.count(b",") <= most:
+    if len(data) <= limit or data.count(b"{") + data.count(b"[") + data.count(b",") <= limit:
         return False
     marks = _without_escapes(data).translate(None, _NO_VALUE_MARKS)
     values, outside = 0, 0
@@ -60,7 +60,7 @@ def has_more_values(data: bytes, most: int) -> bool:
     for start in range(0, len(marks), _PART):
         pieces = marks[start : start + _PART].split(b'"')
         values += sum(map(len, pieces[outside::2]))
-        if values > most:
+        if values > limit:
             return True
         outside = (outside + len(pieces) - 1) % 2
     return False

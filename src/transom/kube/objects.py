@@ -64,7 +64,7 @@ class ObjectIdentity(Protocol):
         ...
 
 
-class Stored(Protocol):
+class StoredObject(Protocol):
     """What a store holds: anything with metadata."""
 
     @property
@@ -114,7 +114,7 @@ class _ManagedConfigMap(Projected, frozen=True):
     data: dict[str, str] | None = None
 
 
-class BundleHolder(msgspec.Struct, frozen=True):
+class BundleConfigMap(msgspec.Struct, frozen=True):
     """A ConfigMap that may hold the trust bundle: of 200 kB of data only its hash is kept, and no annotation."""
 
     metadata: ObjectMeta
@@ -127,7 +127,7 @@ class BundleHolder(msgspec.Struct, frozen=True):
     MANAGER: ClassVar[str] = "transom"
 
     @classmethod
-    def from_json(cls, data: bytes | msgspec.Raw) -> "BundleHolder":
+    def from_json(cls, data: bytes | msgspec.Raw) -> "BundleConfigMap":
         """Decode a ConfigMap. Raises msgspec.ValidationError."""
         read = msgspec.json.decode(data, type=_ManagedConfigMap)
         text = (read.data or {}).get(cls.KEY)
@@ -187,4 +187,4 @@ class Namespace(Projected, frozen=True):
         return self.metadata.labels or {}
 
 
-T = TypeVar("T", bound=Stored)
+T = TypeVar("T", bound=StoredObject)

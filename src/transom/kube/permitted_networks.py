@@ -68,7 +68,7 @@ class PermittedNetworks(msgspec.Struct, frozen=True):
 
     def is_permitted(self, text: str) -> bool:
         """Return True if an IP address may be connected to, in whatever way it contains an IPv4 address."""
-        return all(self._is_permitted_address(address) for address in iter_meanings(text))
+        return all(self._is_permitted_address(address) for address in iter_embedded_addresses(text))
 
     def check(self, host: str, what: str) -> None:
         """Check a host that is an IP address; names are checked once they are resolved. Raises AddressNotPermitted."""
@@ -90,7 +90,7 @@ class PermittedNetworks(msgspec.Struct, frozen=True):
         return not any(address in network for network in _REFUSED)
 
 
-def iter_meanings(text: str) -> Iterator[IPAddress]:
+def iter_embedded_addresses(text: str) -> Iterator[IPAddress]:
     """Yield an IP address, or the IPv4 addresses that an IPv6 address may embed (RFC 4291, RFC 6052, RFC 8215, RFC 3056)."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):

@@ -109,7 +109,7 @@ class KeyQueue(Generic[K]):
             state.priority = None
             self._depth -= not state.working
         state.failures = 0
-        self._drop_if_empty(key, state)
+        self._discard_idle_state(key, state)
 
     @contextmanager
     def release_slot(self) -> Iterator[None]:
@@ -124,7 +124,7 @@ class KeyQueue(Generic[K]):
         finally:
             self._resting -= 1
 
-    async def take(self, places: float = math.inf) -> K:
+    async def take(self, max_concurrent: float = math.inf) -> K:
         """Take the most urgent, longest waiting key, once fewer than `places` keys hold a slot.
 
         Raises QueueClosed.
@@ -132,7 +132,7 @@ class KeyQueue(Generic[K]):
         while True:
             if self._closed:
                 raise QueueClosed
-            if self._working - self._resting < places and (key := self._pop()) is not None:
+            if self._working - self._resting < max_concurrent and (key := self._pop()) is not None:
                 return key
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
@@ -146,7 +146,7 @@ class KeyQueue(Generic[K]):
                     self._waiters.remove(waiter)
                 raise
 
-    def finish(self, key: K, *, failed: bool = False, again: float | None = None, at_least: float | None = None) -> None:
+    def finish(self, key: K, *, failed: bool = False, requeue_after: float | None = None, min_backoff: float | None = None) -> None:
         """Finish a pass over a key.
 
         If it `failed`, the key is retried after the backoff, at least `at_least` seconds. Otherwise it is requeued after
@@ -159,15 +159,15 @@ class KeyQueue(Generic[K]):
         self._working -= 1
         if failed:
             state.failures += 1
-            self._schedule(key, state, Priority.RETRY, self._backoff.compute_seconds(state.failures, at_least))
+            self._schedule(key, state, Priority.RETRY, self._backoff.compute_seconds(state.failures, min_backoff))
         else:
             state.failures = 0
-            if again is not None:
-                self._schedule(key, state, Priority.CHECK, again)
+            if requeue_after is not None:
+                self._schedule(key, state, Priority.CHECK, requeue_after)
         if state.priority is not None:
             priority, state.priority = state.priority, None
             self._make_ready(key, state, priority)
-        self._drop_if_empty(key, state)
+        self._discard_idle_state(key, state)
         if self._depth:
             self._wake()
 
@@ -212,9 +212,9 @@ class KeyQueue(Generic[K]):
             return
         self._stop_timer(state)
         state.due = due
-        state.timer = loop.call_at(due, self._add_due, key, priority)
+        state.timer = loop.call_at(due, self._add_scheduled_key, key, priority)
 
-    def _add_due(self, key: K, priority: Priority) -> None:
+    def _add_scheduled_key(self, key: K, priority: Priority) -> None:
         state = self._states[key]
         state.timer = None
         self.add(key, priority)
@@ -224,7 +224,7 @@ class KeyQueue(Generic[K]):
             state.timer.cancel()
             state.timer = None
 
-    def _drop_if_empty(self, key: K, state: _State) -> None:
+    def _discard_idle_state(self, key: K, state: _State) -> None:
         if state.priority is None and state.timer is None and not state.working and not state.failures:
             del self._states[key]
 

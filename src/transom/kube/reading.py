@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 import structlog
 
-from transom.kube.bounds import measure_retained
+from transom.kube.bounds import estimate_memory_size
 from transom.kube.errors import StatusError, build_status_error
 from transom.kube.nesting import MAX_LEVELS, is_too_deep, truncate_nesting
 from transom.kube.objects import Metadata, ObjectMeta, T
@@ -30,7 +30,7 @@ TOO_DEEP: Final = f"nested deeper than {MAX_LEVELS} levels: what lies deeper is 
 V = TypeVar("V")
 
 
-class Malformed(msgspec.Struct, frozen=True):
+class MalformedObject(msgspec.Struct, frozen=True):
     """An object that does not match its type; `problem` names the field.
 
     `in_use`: what fits of it was read, and is used.
@@ -41,11 +41,11 @@ class Malformed(msgspec.Struct, frozen=True):
     in_use: bool = False
 
 
-class ReadResult(msgspec.Struct, Generic[T], frozen=True):
+class DecodeResult(msgspec.Struct, Generic[T], frozen=True):
     """An object, or None if it is unreadable; and its errors."""
 
     object: T | None
-    malformed: Malformed | None = None
+    malformed: MalformedObject | None = None
 
 
 class _Identity(msgspec.Struct, frozen=True, rename="camel"):
@@ -99,23 +99,23 @@ _decode_named: Final = msgspec.json.Decoder(_Named).decode
 _decode_status: Final = msgspec.json.Decoder(ApiStatus).decode
 
 
-def decode_json(read: Callable[[bytes], V], data: bytes) -> V:
+def decode_json(decoder: Callable[[bytes], V], data: bytes) -> V:
     """Decode `data` with a decoder of msgspec and raise only msgspec.DecodeError for all of its failures."""
     try:
-        return read(data)
+        return decoder(data)
     except UnicodeDecodeError:
         raise msgspec.DecodeError("this is not UTF-8") from None
     except RecursionError:
         raise msgspec.DecodeError("nested too deep") from None
 
 
-async def decode_outer(read: Callable[[bytes], V], data: bytes) -> V:
+async def decode_envelope(decoder: Callable[[bytes], V], data: bytes) -> V:
     """Decode a list or an event, whose objects are msgspec.Raw, even if one object is nested too deep.
 
     Raises msgspec.DecodeError.
     """
     try:
-        return read(data)
+        return decoder(data)
     except UnicodeDecodeError:
         raise msgspec.DecodeError("this is not UTF-8") from None
     except RecursionError:
@@ -123,11 +123,11 @@ async def decode_outer(read: Callable[[bytes], V], data: bytes) -> V:
         thread = len(data) > _AT_ONCE
         levels = MAX_LEVELS + _AROUND
         return decode_json(
-            read, await asyncio.to_thread(truncate_nesting, data, levels) if thread else truncate_nesting(data, levels)
+            decoder, await asyncio.to_thread(truncate_nesting, data, levels) if thread else truncate_nesting(data, levels)
         )
 
 
-def read_object(resource: Resource[T], data: bytes | msgspec.Raw) -> ReadResult[T]:
+def decode_object(resource: Resource[T], data: bytes | msgspec.Raw) -> DecodeResult[T]:
     """One object. Never raises."""
     text = bytes(data)
     deep = is_too_deep(text)
@@ -136,12 +136,12 @@ def read_object(resource: Resource[T], data: bytes | msgspec.Raw) -> ReadResult[
     try:
         obj = decode_json(resource.decode, text)
     except msgspec.DecodeError as error:
-        return ReadResult(None, Malformed(parse_metadata(text), str(error)))
+        return DecodeResult(None, MalformedObject(parse_metadata(text), str(error)))
     except Exception as fault:  # noqa: BLE001  # one object's trouble is its own
         metadata = parse_metadata(text)
         _log.exception("internal error; the other objects continue", kind=resource.kind, name=metadata.metadata.name)
-        return ReadResult(None, Malformed(metadata, f"a fault of Transom itself: {type(fault).__name__}"))
-    return ReadResult(obj, Malformed(parse_metadata(text), TOO_DEEP, in_use=True) if deep else None)
+        return DecodeResult(None, MalformedObject(metadata, f"a fault of Transom itself: {type(fault).__name__}"))
+    return DecodeResult(obj, MalformedObject(parse_metadata(text), TOO_DEEP, in_use=True) if deep else None)
 
 
 def parse_metadata(text: bytes) -> Metadata:
@@ -151,7 +151,7 @@ def parse_metadata(text: bytes) -> Metadata:
     """
     try:
         metadata = decode_json(_decode_metadata, text)
-        if measure_retained(metadata) <= _MAX_METADATA:
+        if estimate_memory_size(metadata) <= _MAX_METADATA:
             return metadata
     except msgspec.DecodeError:
         pass
@@ -162,14 +162,14 @@ def parse_metadata(text: bytes) -> Metadata:
     return Metadata(ObjectMeta(named.name, named.namespace, named.uid, named.resource_version))
 
 
-def strip_metadata(malformed: Malformed) -> Malformed:
+def strip_metadata(malformed: MalformedObject) -> MalformedObject:
     """Return a note of an object with its identity and nothing else of its metadata."""
     meta = malformed.metadata.metadata
     identity = Metadata(ObjectMeta(meta.name, meta.namespace, meta.uid, meta.resource_version))
-    return Malformed(identity, malformed.problem, malformed.in_use)
+    return MalformedObject(identity, malformed.problem, malformed.in_use)
 
 
-def parse_refusal(body: bytes, code: int, retry_after: str | None = None) -> StatusError:
+def parse_error_response(body: bytes, code: int, retry_after: str | None = None) -> StatusError:
     """Parse an unsuccessful answer; `retry_after` is its header."""
     try:
         status = decode_json(_decode_status, body)

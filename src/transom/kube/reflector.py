@@ -14,19 +14,19 @@ from typing import Any, Final, Generic
 import msgspec
 import structlog
 
-from transom.kube.backoff import Backoff, set_within
-from transom.kube.client import Client, WatchEvent, build_event_error, describe_kind
+from transom.kube.backoff import Backoff, wait_for_event
+from transom.kube.client import Client, WatchEvent, build_event_error, build_history_subject
 from transom.kube.errors import ApiError, Gone, NotFound, StatusError
 from transom.kube.objects import Metadata, T
-from transom.kube.reading import Malformed, parse_metadata, read_object
+from transom.kube.reading import MalformedObject, parse_metadata, decode_object
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
-from transom.kube.versions import PREFERRED, KindAbsent, resolve_version
+from transom.kube.versions import PREFERRED, KindAbsent, resolve_api_version
 
 _log: Final = structlog.get_logger("transom.kube.reflector")
 
 
-class ReflectorPace(msgspec.Struct, frozen=True):
+class ReflectorTimings(msgspec.Struct, frozen=True):
     """How a reflector takes its time, in seconds."""
 
     backoff: Backoff = Backoff(0.8, 30.0)
@@ -40,7 +40,7 @@ class ReflectorPace(msgspec.Struct, frozen=True):
     """Between two beginnings of a watch, however well it went: a server that ends each at once is not called in a loop."""
 
 
-PACE: Final = ReflectorPace()
+PACE: Final = ReflectorTimings()
 
 
 class Reflector(Generic[T]):
@@ -58,9 +58,9 @@ class Reflector(Generic[T]):
         namespace: str | None = None,
         labels: str = "",
         fields: str = "",
-        pace: ReflectorPace = PACE,
+        timings: ReflectorTimings = PACE,
         draw: Callable[[], float] = random.random,
-        on_malformed: Callable[[Malformed], None] = lambda _: None,
+        on_malformed: Callable[[MalformedObject], None] = lambda _: None,
         optional: bool = False,
     ) -> None:
         self._optional = optional
@@ -71,7 +71,7 @@ class Reflector(Generic[T]):
         self._namespace = namespace
         self._labels = labels
         self._fields = fields
-        self._pace = pace
+        self._pace = timings
         self._draw = draw
         self._failures = 0
         self._version: str | None = None
@@ -107,8 +107,8 @@ class Reflector(Generic[T]):
                     self._version = None
                     await self._wait(self._pace.backoff, error)
                     continue
-                self._handle_absence()
-                await self._wait_for_group(error)
+                self._handle_missing_kind()
+                await self._wait_for_api_group(error)
             except Gone as error:
                 self._version = None
                 # the first time at once; a server for which every version is too old is not listed in a loop
@@ -119,8 +119,8 @@ class Reflector(Generic[T]):
             except ApiError as error:
                 if self._optional and isinstance(error, StatusError) and error.code == HTTPStatus.FORBIDDEN:
                     # the right is not granted yet: retried like a kind that does not exist
-                    self._client.refusals.waive(str(error))
-                    self._handle_absence()
+                    self._client.refusals.forget_refused_request(str(error))
+                    self._handle_missing_kind()
                     await self._wait(self._pace.absent, error)
                     continue
                 if isinstance(error, StatusError) and error.code == HTTPStatus.FORBIDDEN:
@@ -132,23 +132,23 @@ class Reflector(Generic[T]):
         """End the wait after a failure: its cause is gone."""
         self._retry_now.set()
 
-    def forget_version(self) -> None:
+    def forget_resource_version(self) -> None:
         """List everything at the next start: the version is one of another history."""
         self._version = None
 
     async def _choose_version(self) -> None:
-        resource = await resolve_version(self._client.groups.fetch, self._asked)
+        resource = await resolve_api_version(self._client.groups.fetch, self._asked)
         if resource != self._resource:
             self._resource, self._version = resource, None
 
     async def _list(self) -> None:
         self.lists += 1
         listing = await self._client.list_objects(
-            self._resource, self._namespace, labels=self._labels, fields=self._fields, bound=self._store.bound
+            self._resource, self._namespace, labels=self._labels, fields=self._fields, memory_limit=self._store.bound
         )
         self._store.replace(listing.items, listing.malformed, listing.resource_version)
         for item in listing.malformed:
-            self._note(item)
+            self._report_malformed(item)
         self._version = listing.resource_version
         self.present, self.refusal = True, ""
         self.synced.set()
@@ -174,7 +174,7 @@ class Reflector(Generic[T]):
             self._client.watch_failures.note_success(self._resource.kind)
             async for events in batches:
                 for event in events:
-                    self._take(event)
+                    self._handle_watch_event(event)
                 self._failures = 0
         if self._store.lacks_room:
             # what was refused may fit now
@@ -183,13 +183,13 @@ class Reflector(Generic[T]):
         if passed < self._pace.least:
             await asyncio.sleep(self._pace.least - passed)
 
-    def _take(self, event: WatchEvent) -> None:
+    def _handle_watch_event(self, event: WatchEvent) -> None:
         if event.type == "ERROR":
             raise build_event_error(event)
         if event.type == "BOOKMARK":
-            self._record_progress(parse_metadata(bytes(event.object)))
+            self._record_resource_version(parse_metadata(bytes(event.object)))
             return
-        read = read_object(self._resource, event.object)
+        read = decode_object(self._resource, event.object)
         bad = read.malformed
         named = read.object or (bad.metadata if bad is not None else Metadata())
         if event.type == "DELETED":
@@ -200,17 +200,17 @@ class Reflector(Generic[T]):
             elif bad is not None:
                 self._store.put_malformed(bad)
             if bad is not None:
-                self._note(bad)
-        self._record_progress(named)
+                self._report_malformed(bad)
+        self._record_resource_version(named)
 
-    def _record_progress(self, obj: Any) -> None:
+    def _record_resource_version(self, obj: Any) -> None:
         version = obj.metadata.resource_version
         if version:
             self._version = version
             self._store.resource_version = version
-            self._client.history.raise_highest_version(describe_kind(self._resource), version)
+            self._client.history.raise_highest_version(build_history_subject(self._resource), version)
 
-    def _note(self, malformed: Malformed) -> None:
+    def _report_malformed(self, malformed: MalformedObject) -> None:
         named = malformed.metadata.metadata
         _log.warning(
             "object rejected",
@@ -221,7 +221,7 @@ class Reflector(Generic[T]):
         )
         self._on_malformed(malformed)
 
-    def _handle_absence(self) -> None:
+    def _handle_missing_kind(self) -> None:
         if self.present:
             _log.warning("kind removed", kind=self._resource.kind, group=self._resource.group)
         elif not self.synced.is_set():
@@ -235,10 +235,10 @@ class Reflector(Generic[T]):
         self.synced.set()
         self.decided.set()
 
-    async def _wait_for_group(self, error: ApiError) -> None:
+    async def _wait_for_api_group(self, error: ApiError) -> None:
         """Until the kind may be there. Kinds of groups that the server does not have are asked for together."""
         await self._wait(self._pace.absent, error)
-        while not await self._client.groups.can_have(self._asked.group, self._pace.absent.first):
+        while not await self._client.groups.has_group(self._asked.group, self._pace.absent.first):
             await self._wait(self._pace.absent, error)
 
     async def _wait(self, backoff: Backoff, error: ApiError) -> None:
@@ -247,4 +247,4 @@ class Reflector(Generic[T]):
         if not isinstance(error, NotFound) and backoff is not self._pace.absent:
             self._client.watch_failures.note_failure(self._resource.kind, error, seconds)
         self._retry_now.clear()
-        await set_within(self._retry_now, seconds)
+        await wait_for_event(self._retry_now, seconds)

@@ -88,7 +88,7 @@ class Refusals:
         """Forget a right that was granted again."""
         self._refusals.pop(right, None)
 
-    def waive(self, message: str) -> None:
+    def forget_refused_request(self, message: str) -> None:
         """Forget a refused request: who asked works without the right, which others may need."""
         right = _parse_right(message)
         if right is None or (refusal := self._refusals.get(right)) is None:

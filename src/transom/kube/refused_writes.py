@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.kube.errors import StatusError
 from transom.kube.refusals import normalize_request
 
@@ -63,7 +63,7 @@ class RefusedWrites:
         if method not in _VERBS or error.code in _EXPECTED:
             return
         key, now = normalize_request(method, path), self._clock()
-        write = _describe_write(method, path, str(error))
+        write = _parse_refused_write(method, path, str(error))
         refusal = self._refusals.get(key)
         if refusal is not None and now - refusal.last < _FORGOTTEN:
             refusal.last, refusal.write = now, write
@@ -84,9 +84,9 @@ class RefusedWrites:
         return tuple(sorted(item.write for item in self._refusals.values() if item.last - item.first >= seconds))
 
 
-def _describe_write(method: str, path: str, message: str) -> RefusedWrite:
+def _parse_refused_write(method: str, path: str, message: str) -> RefusedWrite:
     match = _PATH.match(path)
-    why = escape(" ".join(message.split()))
+    why = escape_unprintable(" ".join(message.split()))
     why = why if len(why) <= _LENGTH else f"{why[: _LENGTH - 1]}…"
     if match is None:
         return RefusedWrite("", path, _VERBS[method], why)

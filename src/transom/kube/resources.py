@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from transom.kube.errors import NameInvalid
-from transom.kube.objects import BundleHolder, LeaseObject, Metadata, Namespace, T, UnstructuredObject
+from transom.kube.objects import BundleConfigMap, LeaseObject, Metadata, Namespace, T, UnstructuredObject
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ REGISTRATIONS: Final = Resource(
 )
 SECRETS: Final = Resource("", "v1", "Secret", "secrets", True, UnstructuredObject)
 CONFIG_MAPS: Final = Resource("", "v1", "ConfigMap", "configmaps", True, UnstructuredObject)
-BUNDLE_HOLDERS: Final = Resource("", "v1", "ConfigMap", "configmaps", True, BundleHolder)
+BUNDLE_HOLDERS: Final = Resource("", "v1", "ConfigMap", "configmaps", True, BundleConfigMap)
 EVENTS: Final = Resource("", "v1", "Event", "events", True, Metadata)
 LEASES: Final = Resource("coordination.k8s.io", "v1", "Lease", "leases", True, LeaseObject)
 SERVICE_CIDRS: Final = Resource("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", False, UnstructuredObject)

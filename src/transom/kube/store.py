@@ -6,9 +6,9 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple
 from weakref import ref
 
-from transom.kube.bounds import Bound, measure_retained
-from transom.kube.objects import Metadata, ObjectMeta, Stored, T
-from transom.kube.reading import Malformed
+from transom.kube.bounds import MemoryLimit, estimate_memory_size
+from transom.kube.objects import Metadata, ObjectMeta, StoredObject, T
+from transom.kube.reading import MalformedObject
 
 IndexFunction = Callable[[T], Iterable[str]]
 Listener = Callable[["ObjectKey", T | None, T | None], None]
@@ -25,7 +25,7 @@ class ObjectKey(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-def build_key(obj: Stored) -> ObjectKey:
+def build_key(obj: StoredObject) -> ObjectKey:
     """Build the key under which an object is stored."""
     return ObjectKey(obj.metadata.namespace, obj.metadata.name)
 
@@ -39,7 +39,7 @@ class Snapshot(Generic[T]):
         self,
         objects: Mapping[ObjectKey, T],
         indexes: Mapping[str, Mapping[str, tuple[ObjectKey, ...]]],
-        malformed: Mapping[ObjectKey, Malformed],
+        malformed: Mapping[ObjectKey, MalformedObject],
         resource_version: str | None,
     ) -> None:
         self._objects = objects
@@ -77,9 +77,9 @@ class Snapshot(Generic[T]):
 class Store(Generic[T]):
     """What a reflector has read: it alone writes, anybody reads. No method waits, so an event loop needs no locks for it."""
 
-    def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None, bound: Bound | None = None) -> None:
+    def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None, memory_limit: MemoryLimit | None = None) -> None:
         """Hold nothing yet. What `bound` leaves no room for is noted as malformed; its last version stays."""
-        self.bound = bound
+        self.bound = memory_limit
         self.retained = 0
         """Bytes of all objects and notes, as `measure_retained` counts them; 0 without a bound."""
         self.lacks_room = False
@@ -88,7 +88,7 @@ class Store(Generic[T]):
         self._objects: dict[ObjectKey, T] = {}
         self._indexes: dict[str, dict[str, tuple[ObjectKey, ...]]] = {index: {} for index in self._functions}
         """The names for each value, in order: a set of one takes four times the memory of a tuple, and most have one."""
-        self._malformed: dict[ObjectKey, Malformed] = {}
+        self._malformed: dict[ObjectKey, MalformedObject] = {}
         self._listeners: list[Listener[T]] = []
         self._taken: ref[Snapshot[T]] | None = None
         """The snapshot that shares the current tables, while it is referenced."""
@@ -99,7 +99,7 @@ class Store(Generic[T]):
         return len(self._objects)
 
     @property
-    def malformed(self) -> Mapping[ObjectKey, Malformed]:
+    def malformed(self) -> Mapping[ObjectKey, MalformedObject]:
         """Return the current invalid objects, and those of which only a part was read."""
         return MappingProxyType(self._malformed)
 
@@ -114,7 +114,7 @@ class Store(Generic[T]):
             if index not in self._functions and self._objects:
                 raise ValueError(f"index {index!r} comes after the objects")
             self._functions[index] = function
-            self._detach()
+            self._copy_shared_tables()
             self._indexes.setdefault(index, {})
 
     def subscribe(self, listener: Listener[T]) -> None:
@@ -127,7 +127,7 @@ class Store(Generic[T]):
         """Return all current objects. Snapshots of several stores without an `await` between them belong together."""
         taken = self._get_shared_snapshot()
         if taken is None or taken.resource_version != self.resource_version:
-            self._detach()
+            self._copy_shared_tables()
             taken = Snapshot(
                 MappingProxyType(self._objects),
                 MappingProxyType(self._indexes),
@@ -137,7 +137,7 @@ class Store(Generic[T]):
             self._taken = ref(taken)
         return taken
 
-    def replace(self, items: Iterable[T], malformed: Iterable[Malformed], resource_version: str) -> None:
+    def replace(self, items: Iterable[T], malformed: Iterable[MalformedObject], resource_version: str) -> None:
         """Put a whole list of `items` in place, as of `resource_version`.
 
         Missing objects are reported as deleted, unchanged ones are not reported. An object that no longer fits stays as it
@@ -157,7 +157,7 @@ class Store(Generic[T]):
             self.put(item, bad.get(name))
         self.resource_version = resource_version
 
-    def put(self, obj: T, malformed: Malformed | None = None) -> None:
+    def put(self, obj: T, malformed: MalformedObject | None = None) -> None:
         """Add an object or put it in the place of its last version; `malformed` says what of it was not read."""
         name = build_key(obj)
         before = self._objects.get(name)
@@ -166,85 +166,85 @@ class Store(Generic[T]):
         if same and before == obj and self._malformed.get(name) == malformed:
             return
         if self.bound is not None:
-            size = measure_retained(obj)
-            change = size - (measure_retained(before) if before is not None else 0)
-            refusal = self.bound.too_large if size > self.bound.object else ""
+            size = estimate_memory_size(obj)
+            change = size - (estimate_memory_size(before) if before is not None else 0)
+            refusal = self.bound.too_large_message if size > self.bound.object else ""
             if not refusal and change > 0 and self.retained + change > self.bound.store:
                 self.lacks_room = True
-                refusal = self.bound.no_room
+                refusal = self.bound.no_room_message
             if refusal:
                 meta = obj.metadata
                 self.put_malformed(
-                    Malformed(Metadata(ObjectMeta(meta.name, meta.namespace, meta.uid, meta.resource_version)), refusal)
+                    MalformedObject(Metadata(ObjectMeta(meta.name, meta.namespace, meta.uid, meta.resource_version)), refusal)
                 )
                 return
             self.retained += change
-        self._detach()
+        self._copy_shared_tables()
         self._forget_malformed(name)
         if malformed is not None:
             self._note_malformed(name, malformed)
         self._objects[name] = obj
-        self._index(name, before, obj)
-        self._tell(name, before, obj)
+        self._update_indexes(name, before, obj)
+        self._notify_listeners(name, before, obj)
 
-    def put_malformed(self, malformed: Malformed) -> None:
+    def put_malformed(self, malformed: MalformedObject) -> None:
         """Note that the newest version of an object is invalid; the last one that did stays."""
         self._note_malformed(build_key(malformed.metadata), malformed)
 
     def remove(self, name: ObjectKey) -> None:
         """Remove an object, if it exists."""
-        self._detach()
+        self._copy_shared_tables()
         self._forget_malformed(name)
         before = self._objects.pop(name, None)
         if before is not None:
             if self.bound is not None:
-                self.retained -= measure_retained(before)
-            self._index(name, before, None)
-            self._tell(name, before, None)
+                self.retained -= estimate_memory_size(before)
+            self._update_indexes(name, before, None)
+            self._notify_listeners(name, before, None)
 
     def clear(self) -> None:
         """Take everything out: the kind itself is gone from the server."""
         self.replace((), (), "")
         self.resource_version = None
 
-    def _note_malformed(self, name: ObjectKey, malformed: Malformed) -> None:
+    def _note_malformed(self, name: ObjectKey, malformed: MalformedObject) -> None:
         self._forget_malformed(name)
         if self.bound is not None:
-            size = measure_retained(malformed)
+            size = estimate_memory_size(malformed)
             if self.retained + size > self.bound.store:
                 self.lacks_room = True
                 return
             self.retained += size
-        self._detach()
+        self._copy_shared_tables()
         self._malformed[name] = malformed
 
     def _forget_malformed(self, name: ObjectKey) -> None:
-        self._detach()
+        self._copy_shared_tables()
         before = self._malformed.pop(name, None)
         if before is not None and self.bound is not None:
-            self.retained -= measure_retained(before)
+            self.retained -= estimate_memory_size(before)
 
-    def _tell(self, name: ObjectKey, before: T | None, after: T | None) -> None:
+    def _notify_listeners(self, name: ObjectKey, before: T | None, after: T | None) -> None:
         for listener in self._listeners:
             listener(name, before, after)
 
-    def _index(self, name: ObjectKey, before: T | None, after: T | None) -> None:
+    def _update_indexes(self, name: ObjectKey, before: T | None, after: T | None) -> None:
         for index, function in self._functions.items():
             old = frozenset(function(before)) if before is not None else frozenset()
             new = frozenset(function(after)) if after is not None else frozenset()
             values = self._indexes[index]
             for value in old - new:
-                if left := _without(values[value], name):
+                if left := _with_key_removed(values[value], name):
                     values[value] = left
                 else:
                     del values[value]
             for value in new - old:
-                values[value] = _with(values.get(value, ()), name)
+                values[value] = _with_key_inserted(values.get(value, ()), name)
 
     def _get_shared_snapshot(self) -> Snapshot[T] | None:
         return self._taken() if self._taken is not None else None
 
-    def _detach(self) -> None:
+    def _copy_shared_tables(self) -> None:
         """Leave the tables to a snapshot that shares them."""
         if self._get_shared_snapshot() is not None:
             self._objects = self._objects.copy()
@@ -253,17 +253,17 @@ class Store(Generic[T]):
             self._taken = None
 
 
-def _order(name: ObjectKey) -> tuple[str, str]:
+def _get_sort_key(name: ObjectKey) -> tuple[str, str]:
     return name.namespace or "", name.name
 
 
-def _with(names: tuple[ObjectKey, ...], name: ObjectKey) -> tuple[ObjectKey, ...]:
-    place = bisect_left(names, _order(name), key=_order)
+def _with_key_inserted(names: tuple[ObjectKey, ...], name: ObjectKey) -> tuple[ObjectKey, ...]:
+    place = bisect_left(names, _get_sort_key(name), key=_get_sort_key)
     # most come in order: then nothing but the end is new
     inserted = (name,)
     return names[:place] + inserted + names[place:]
 
 
-def _without(names: tuple[ObjectKey, ...], name: ObjectKey) -> tuple[ObjectKey, ...]:
-    place = bisect_left(names, _order(name), key=_order)
+def _with_key_removed(names: tuple[ObjectKey, ...], name: ObjectKey) -> tuple[ObjectKey, ...]:
+    place = bisect_left(names, _get_sort_key(name), key=_get_sort_key)
     return names[:place] + names[place + 1 :]

@@ -13,14 +13,14 @@ from transom.kube.errors import ConfigurationError
 from transom.kube.kubeconfig import ClusterEntry, SelectedContext, User
 
 
-def build_context(chosen: SelectedContext, certificate: ClientCertificate | None = None) -> "ServerContext":
+def build_tls_context(chosen: SelectedContext, certificate: ClientCertificate | None = None) -> "ServerContext":
     """Build the TLS context for the server. Raises ConfigurationError."""
     try:
         context = _build_server_context(chosen.cluster)
         if certificate is not None:
             _load_certificate(context, certificate.chain.encode(), certificate.key.encode())
         else:
-            _show_certificate(context, chosen.user)
+            _load_client_certificate(context, chosen.user)
     except (OSError, ValueError) as error:
         # of OpenSSL and of base64: neither says a value
         raise ConfigurationError(f"{chosen.source}: a certificate or key of it cannot be read: {error}") from error
@@ -57,7 +57,7 @@ def _build_server_context(cluster: ClusterEntry) -> ServerContext:
     if cluster.certificate_authority or cluster.certificate_authority_data:
         # as client-go: each certificate of the authority is believed, were it no root
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        with _open_memory_file(_read_content(cluster.certificate_authority, cluster.certificate_authority_data)) as authority:
+        with _open_memory_file(_read_data_or_file(cluster.certificate_authority, cluster.certificate_authority_data)) as authority:
             context.load_verify_locations(authority)
     elif cluster.insecure_skip_tls_verify:
         context.check_hostname = False
@@ -67,7 +67,7 @@ def _build_server_context(cluster: ClusterEntry) -> ServerContext:
     return context
 
 
-def _show_certificate(context: ssl.SSLContext, user: User) -> None:
+def _load_client_certificate(context: ssl.SSLContext, user: User) -> None:
     """Ask with the user's certificate, where he has one. OpenSSL reads it from a file only."""
     if not (user.client_certificate or user.client_certificate_data):
         return
@@ -75,8 +75,8 @@ def _show_certificate(context: ssl.SSLContext, user: User) -> None:
         raise ValueError("no client-key is set")
     _load_certificate(
         context,
-        _read_content(user.client_certificate, user.client_certificate_data),
-        _read_content(user.client_key, user.client_key_data),
+        _read_data_or_file(user.client_certificate, user.client_certificate_data),
+        _read_data_or_file(user.client_key, user.client_key_data),
     )
 
 
@@ -85,7 +85,7 @@ def _load_certificate(context: ssl.SSLContext, chain: bytes, key: bytes) -> None
         context.load_cert_chain(chain_file, key_file, password=_refuse_passphrase)
 
 
-def _read_content(name: str | None, data: str | None) -> bytes:
+def _read_data_or_file(name: str | None, data: str | None) -> bytes:
     """Return the data itself, which comes before the name of a file."""
     return base64.b64decode(data) if data else read_regular_file(name or "")
 

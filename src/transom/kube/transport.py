@@ -17,22 +17,22 @@ from yarl import URL
 from transom.kube.credentials import (
     ClientCertificate,
     Credentials,
-    Identity,
+    RequestIdentity,
     build_credentials,
     build_impersonation_headers,
     format_basic,
 )
-from transom.kube.errors import AnswerTooLarge, ConfigurationError, ConnectionFailed
+from transom.kube.errors import ResponseTooLarge, ConfigurationError, ConnectionFailed
 from transom.kube.kubeconfig import SelectedContext
 from transom.kube.permitted_networks import AddressNotPermitted, CheckedResolver, PermittedNetworks
-from transom.kube.tls import build_context
+from transom.kube.tls import build_tls_context
 
 _UNAUTHORIZED: Final = 401
 _GOODBYE_SECONDS: Final = 2.0
 """For a server to confirm the end of a WebSocket."""
 
 
-class Bounds(NamedTuple):
+class TransportLimits(NamedTuple):
     """What a server may cost: connections at once, seconds of a connect and of silence, bytes and values of an answer."""
 
     connections: int = 128
@@ -42,9 +42,9 @@ class Bounds(NamedTuple):
     values: int | None = None
 
 
-OURS: Final = Bounds()
+OURS: Final = TransportLimits()
 """For an answer as a whole, who asks has a deadline."""
-FOREIGN: Final = Bounds(connections=2, connect=5.0, silence=10.0, size=4 << 20, values=100_000)
+FOREIGN: Final = TransportLimits(connections=2, connect=5.0, silence=10.0, size=4 << 20, values=100_000)
 """It may be far away, gone, or anybody's. Objects have up to 1.5 MiB; a value takes up to fifty times its text's memory."""
 
 
@@ -59,7 +59,7 @@ class Request(NamedTuple):
     most: int | None = None
 
 
-class HttpAnswer(msgspec.Struct, frozen=True):
+class HttpResponse(msgspec.Struct, frozen=True):
     """What the server said."""
 
     status: int
@@ -81,7 +81,7 @@ class HttpTransport:
         *,
         proxy: URL | None = None,
         server_name: str | None = None,
-        bounds: Bounds = OURS,
+        limits: TransportLimits = OURS,
         permitted: PermittedNetworks | None = None,
         identity_headers: Sequence[tuple[str, str]] = (),
         compression: bool = True,
@@ -100,21 +100,21 @@ class HttpTransport:
         self._proxy = proxy.with_user(None) if proxy is not None else None
         self._proxy_headers = _build_proxy_headers(proxy)
         self._server_name = server_name
-        self._bounds = bounds
+        self._bounds = limits
         self._permitted = permitted
         self._identity_headers = tuple(identity_headers)
         self._context_with = context_with
         self._certificate: ClientCertificate | None = None
         self._session: aiohttp.ClientSession | None = None
         self._previous_session: aiohttp.ClientSession | None = None
-        if bounds.size is not None or not compression:
+        if limits.size is not None or not compression:
             # what is compressed may become any size
             self.headers["Accept-Encoding"] = "identity"
 
-    async def request(self, request: Request) -> HttpAnswer:
+    async def request(self, request: Request) -> HttpResponse:
         """One request; where who asks is refused, newer credentials are tried. Raises ApiError, and what `WayErrors` takes."""
-        async with await self._ask(request, self._bounds.silence) as response:
-            return HttpAnswer(response.status, response.headers, await self._read_body(response, request.most))
+        async with await self._send_with_credentials(request, self._bounds.silence) as response:
+            return HttpResponse(response.status, response.headers, await self._read_body(response, request.most))
 
     @asynccontextmanager
     async def open_stream(
@@ -124,7 +124,7 @@ class HttpTransport:
 
         Raises the same as `request`.
         """
-        response = await self._ask(Request("GET", path, query), inactivity)
+        response = await self._send_with_credentials(Request("GET", path, query), inactivity)
         try:
             yield response
         finally:
@@ -158,9 +158,9 @@ class HttpTransport:
             if session is not None:
                 await session.close()
 
-    async def _ask(self, request: Request, silence: float | None) -> aiohttp.ClientResponse:
+    async def _send_with_credentials(self, request: Request, read_timeout: float | None) -> aiohttp.ClientResponse:
         bounds = self._bounds
-        limits = aiohttp.ClientTimeout(total=None, connect=bounds.silence, sock_connect=bounds.connect, sock_read=silence)
+        limits = aiohttp.ClientTimeout(total=None, connect=bounds.silence, sock_connect=bounds.connect, sock_read=read_timeout)
         identity = await self._credentials.get()
         response = await self._send(request, identity, limits)
         if response.status != _UNAUTHORIZED:
@@ -175,8 +175,8 @@ class HttpTransport:
         response.release()
         return await self._send(request, newer, limits)
 
-    async def _send(self, request: Request, identity: Identity, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        headers = self._with_identity(self.headers, identity)
+    async def _send(self, request: Request, identity: RequestIdentity, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        headers = self._with_auth_headers(self.headers, identity)
         if request.content is not None:
             headers.append(("Content-Type", request.content_type))
         query = f"?{urlencode(request.query)}" if request.query else ""
@@ -190,14 +190,14 @@ class HttpTransport:
             proxy_headers=self._proxy_headers,
             server_hostname=self._server_name,
             allow_redirects=False,
-            timeout=limits,
+            timeout=timeout,
         )
 
     async def _upgrade(
-        self, url: URL, protocols: Sequence[str], identity: Identity
+        self, url: URL, protocols: Sequence[str], identity: RequestIdentity
     ) -> "aiohttp.ClientWebSocketResponse[Any] | int":
         # the kubelet, to whom headers are handed on, refuses what it cannot make JSON of: no Accept (406)
-        headers = self._with_identity({"User-Agent": self.headers["User-Agent"]}, identity)
+        headers = self._with_auth_headers({"User-Agent": self.headers["User-Agent"]}, identity)
         session = await self._get_session(identity.certificate)
         try:
             return await session.ws_connect(
@@ -211,7 +211,7 @@ class HttpTransport:
         except aiohttp.WSServerHandshakeError as error:
             return error.status
 
-    def _with_identity(self, headers: Mapping[str, str], identity: Identity) -> list[tuple[str, str]]:
+    def _with_auth_headers(self, headers: Mapping[str, str], identity: RequestIdentity) -> list[tuple[str, str]]:
         authorization = [] if identity.authorization is None else [("Authorization", identity.authorization)]
         return [*headers.items(), *self._identity_headers, *authorization]
 
@@ -238,8 +238,8 @@ class HttpTransport:
         if oldest is not None:
             await oldest.close()
 
-    async def _read_body(self, response: aiohttp.ClientResponse, most: int | None) -> bytes:
-        sizes = [size for size in (most, self._bounds.size) if size is not None]
+    async def _read_body(self, response: aiohttp.ClientResponse, limit: int | None) -> bytes:
+        sizes = [size for size in (limit, self._bounds.size) if size is not None]
         if not sizes:
             return await response.read()
         if self._bounds.size is not None and response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
@@ -249,15 +249,15 @@ class HttpTransport:
             body += chunk
             if len(body) > min(sizes):
                 response.close()
-                raise AnswerTooLarge(f"the answer has more than {min(sizes):,} bytes")
+                raise ResponseTooLarge(f"the answer has more than {min(sizes):,} bytes")
         values = self._bounds.values
         if values is not None and sum(map(body.count, (b"{", b"[", b","))) > values:
-            raise AnswerTooLarge(f"the answer has more than {values:,} values")
+            raise ResponseTooLarge(f"the answer has more than {values:,} values")
         return bytes(body)
 
 
 def build_transport(
-    chosen: SelectedContext, bounds: Bounds = OURS, proxy: str | None = None, permitted: PermittedNetworks | None = None
+    chosen: SelectedContext, limits: TransportLimits = OURS, proxy: str | None = None, permitted: PermittedNetworks | None = None
 ) -> HttpTransport:
     """Build the transport for a kubeconfig; its `proxy-url` overrides `proxy`. Raises ConfigurationError.
 
@@ -270,11 +270,11 @@ def build_transport(
         raise ConfigurationError(f"{chosen.source}: {message}, and set tls-server-name")
     way = _parse_url(proxy, "proxy", chosen.source) if proxy else None
     if permitted is not None:
-        _check_hosts(chosen, server, way, permitted)
+        _check_permitted_hosts(chosen, server, way, permitted)
         if way is not None and not chosen.cluster.proxy_url:
             permitted = None
-    context = build_context(chosen)
-    if bounds.size is not None and way is not None and way.scheme == "https":
+    context = build_tls_context(chosen)
+    if limits.size is not None and way is not None and way.scheme == "https":
         # at home the proxy, too, is believed by the kubeconfig's authority, as by kubectl
         context.proxy_host = way.host
     name = chosen.cluster.tls_server_name or None
@@ -284,19 +284,19 @@ def build_transport(
         build_credentials(chosen, server),
         proxy=way,
         server_name=name,
-        bounds=bounds,
+        limits=limits,
         permitted=permitted,
         identity_headers=build_impersonation_headers(chosen.user, chosen.source),
         compression=not chosen.cluster.disable_compression,
-        context_with=functools.partial(build_context, chosen),
+        context_with=functools.partial(build_tls_context, chosen),
     )
 
 
-def _check_hosts(chosen: SelectedContext, server: URL, way: URL | None, permitted: PermittedNetworks) -> None:
+def _check_permitted_hosts(chosen: SelectedContext, server: URL, proxy: URL | None, permitted: PermittedNetworks) -> None:
     try:
         permitted.check(server.host or "", "cluster.server")
-        if way is not None and chosen.cluster.proxy_url:
-            permitted.check(way.host or "", "cluster.proxy-url")
+        if proxy is not None and chosen.cluster.proxy_url:
+            permitted.check(proxy.host or "", "cluster.proxy-url")
     except AddressNotPermitted as error:
         raise ConfigurationError(f"{chosen.source}: {error}") from None
 
@@ -318,7 +318,7 @@ def _build_proxy_headers(proxy: URL | None) -> dict[str, str] | None:
     return {"Proxy-Authorization": format_basic(proxy.user, proxy.password or "")}
 
 
-class WayErrors:
+class TransportErrors:
     """Everything that can happen on the way to a server and back, as ConnectionFailed."""
 
     def __init__(self, what: str) -> None:

@@ -21,7 +21,7 @@ class KindAbsent(NotFound):
     """404: the server has no version of the kind."""
 
 
-async def resolve_version(get_json: GetJson, resource: Resource[T]) -> Resource[T]:
+async def resolve_api_version(get_json: GetJson, resource: Resource[T]) -> Resource[T]:
     """Resolve the preferred version in which the server has the kind; a fixed version is returned unchanged.
 
     Raises KindAbsent, ApiError.
@@ -74,14 +74,14 @@ class ApiGroups:
         # the others wait on where one of them gives up
         return await asyncio.shield(task)
 
-    async def can_have(self, group: str, within: float) -> bool:
+    async def has_group(self, group: str, max_age: float) -> bool:
         """Return True if the server had that group in the last `within` seconds, or if that is unknown."""
         if not group:
             # the core group has a list of its own
             return True
         loop = asyncio.get_running_loop()
         async with self._reading:
-            if loop.time() - self._read_at > within:
+            if loop.time() - self._read_at > max_age:
                 try:
                     answer = msgspec.convert(await self._get_json("/apis"), _GroupList)
                 except (ApiError, msgspec.ValidationError):

@@ -61,20 +61,20 @@ class Alert(msgspec.Struct, frozen=True):
         """The file of its runbook."""
         return f"{self.name}.md"
 
-    def build_rule(self, pace: Tolerance = PACE) -> dict[str, Any]:
+    def build_rule(self, tolerance: Tolerance = PACE) -> dict[str, Any]:
         """As Prometheus reads it."""
-        expression = self.expression.replace("{span}", pace.span).replace("{keys}", str(pace.keys))
+        expression = self.expression.replace("{span}", tolerance.span).replace("{keys}", str(tolerance.keys))
         return {
             "alert": self.name,
             "expr": expression,
-            "for": f"{self.minutes * 60 * pace.patience:.0f}s" if pace.patience != 1 else f"{self.minutes}m",
+            "for": f"{self.minutes * 60 * tolerance.patience:.0f}s" if tolerance.patience != 1 else f"{self.minutes}m",
             "labels": {"severity": self.severity},
             "annotations": {"summary": self.summary, "description": self.impact, "runbook": f"{PAGES}/{self.page}"},
         }
 
 
-def _format_instances(more: str = "") -> str:
-    return f"kubectl get windowsinstances -n transom-system{more}"
+def _format_instances_command(arguments: str = "") -> str:
+    return f"kubectl get windowsinstances -n transom-system{arguments}"
 
 
 _DESCRIBE: Final = "kubectl describe egressproxy cluster"
@@ -129,7 +129,7 @@ ALERTS: Final[tuple[Alert, ...]] = (
         f'sum without (reason) (max {_EACH} ({UNCONFIGURED.name}{{reason!~"RolloutHalted|UpgradePending"}})) > 0',
         "Hosts that have not been configured for an hour: {{ $value }}.",
         "These hosts do not have the current settings, or are not nodes yet. Other hosts are not affected.",
-        (_format_instances(), _format_instances(" -o wide"), "kubectl describe windowsinstance -n transom-system"),
+        (_format_instances_command(), _format_instances_command(" -o wide"), "kubectl describe windowsinstance -n transom-system"),
         (
             "`kubectl get windowsinstances` shows the reason of each host. [Reasons](../reasons.md) explains what to do."
             " The alert fires even if the reason of a host changes again and again.",
@@ -143,7 +143,7 @@ ALERTS: Final[tuple[Alert, ...]] = (
         f'max {_EACH} ({EGRESS_PROXIES.name}{{condition="RolloutHalted",status="True"}}) > 0',
         "A rollout is halted.",
         "Hosts that the rollout has not reached keep their settings, keys or versions until it resumes.",
-        (_DESCRIBE, _format_instances()),
+        (_DESCRIBE, _format_instances_command()),
         (
             f"{REASONS['RolloutHalted'].remedy}. Any change of these settings also starts a new rollout.",
             f"`EgressFails`: {REASONS['EgressFails'].meaning} {REASONS['EgressFails'].remedy}.",
@@ -196,7 +196,7 @@ ALERTS: Final[tuple[Alert, ...]] = (
         f' and max without (instance, pod, condition, status) ({HOSTS.name}{{condition="Configured",status="True"}}) > 0',
         "No pass on a host has finished for three check intervals.",
         "Transom does not check hosts: drift stays, and the status of hosts is outdated.",
-        (_LOG, _format_instances()),
+        (_LOG, _format_instances_command()),
         (
             "If `TransomNoLeader` fires as well, fix that first.",
             "If the leader makes no pass, its workers hang or its queue is stuck ([TransomQueueStuck](TransomQueueStuck.md)).",
@@ -211,7 +211,7 @@ ALERTS: Final[tuple[Alert, ...]] = (
         f"min_over_time(({QUEUE_DEPTH.name} * ignoring (controller) group_left () {LEADER.name})[{{span}}:]) > {{keys}}",
         "The queue of controller {{ $labels.controller }} stays long.",
         "Changes reach hosts, pods or clusters late.",
-        (_LOG, "kubectl top pods -n transom-system", _format_instances()),
+        (_LOG, "kubectl top pods -n transom-system", _format_instances_command()),
         (
             "For `hosts` and `nodes`: each host that does not answer occupies a worker for `--connect-timeout`. Pause these"
             " hosts"
@@ -224,8 +224,8 @@ ALERTS: Final[tuple[Alert, ...]] = (
         "TransomApiErrors",
         "warning",
         10,
-        f'sum without (code, instance, pod) (rate({API_REQUESTS.exposed}{{code=~"none|403|429|5.."}}[{{span}}]))'
-        f" / sum without (code, instance, pod) (rate({API_REQUESTS.exposed}[{{span}}])) > 0.1",
+        f'sum without (code, instance, pod) (rate({API_REQUESTS.exposed_name}{{code=~"none|403|429|5.."}}[{{span}}]))'
+        f" / sum without (code, instance, pod) (rate({API_REQUESTS.exposed_name}[{{span}}])) > 0.1",
         "More than a tenth of the requests to the API server fail.",
         "Transom reads outdated objects and writes late. With 403, a part of it does not work.",
         (_LOG, "kubectl auth can-i --list --as=system:serviceaccount:transom-system:transom -n transom-system"),
@@ -279,9 +279,9 @@ ALERTS: Final[tuple[Alert, ...]] = (
 )
 
 
-def build_rules(pace: Tolerance = PACE) -> dict[str, Any]:
+def build_rules(tolerance: Tolerance = PACE) -> dict[str, Any]:
     """All of them, as the file that Prometheus and `promtool` read, and as the spec of a PrometheusRule."""
-    return {"groups": [{"name": "transom", "rules": [alert.build_rule(pace) for alert in ALERTS]}]}
+    return {"groups": [{"name": "transom", "rules": [alert.build_rule(tolerance) for alert in ALERTS]}]}
 
 
 BY_NAME: Final[Mapping[str, Alert]] = {alert.name: alert for alert in ALERTS}

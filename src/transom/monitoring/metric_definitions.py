@@ -24,7 +24,7 @@ class Metric(msgspec.Struct, frozen=True):
     buckets: tuple[float, ...] = ()
 
     @property
-    def exposed(self) -> str:
+    def exposed_name(self) -> str:
         """Return the name in Prometheus, for a histogram without `_bucket`, `_sum` and `_count`."""
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
@@ -32,7 +32,7 @@ class Metric(msgspec.Struct, frozen=True):
 METRICS: Final[list[Metric]] = []
 
 
-def _run(kind: Kind, name: str, text: str, *labels: str, buckets: Sequence[float] = ()) -> Metric:
+def _define_operator_metric(kind: Kind, name: str, text: str, *labels: str, buckets: Sequence[float] = ()) -> Metric:
     METRICS.append(Metric("transom run", kind, f"transom_{name}", text, labels, tuple(buckets)))
     return METRICS[-1]
 
@@ -42,72 +42,72 @@ def _define_webhook_metric(kind: Kind, name: str, text: str, *labels: str, bucke
     return METRICS[-1]
 
 
-def _define_for_both_processes(kind: Kind, name: str, text: str, *labels: str) -> Metric:
+def _define_shared_metric(kind: Kind, name: str, text: str, *labels: str) -> Metric:
     METRICS.extend(Metric(process, kind, name, text, labels) for process in ("transom run", "transom webhook"))
     return METRICS[-1]
 
 
-BUILD_INFO: Final = _define_for_both_processes(
+BUILD_INFO: Final = _define_shared_metric(
     "gauge", "transom_build_info", "1. The version, and the commit that it was built from.", "version", "revision"
 )
-CPU: Final = _define_for_both_processes("counter", "process_cpu_seconds", "Total user and system CPU time spent in seconds.")
-MEMORY: Final = _define_for_both_processes("gauge", "process_resident_memory_bytes", "Resident memory size in bytes.")
-VIRTUAL_MEMORY: Final = _define_for_both_processes("gauge", "process_virtual_memory_bytes", "Virtual memory size in bytes.")
-START: Final = _define_for_both_processes(
+CPU: Final = _define_shared_metric("counter", "process_cpu_seconds", "Total user and system CPU time spent in seconds.")
+MEMORY: Final = _define_shared_metric("gauge", "process_resident_memory_bytes", "Resident memory size in bytes.")
+VIRTUAL_MEMORY: Final = _define_shared_metric("gauge", "process_virtual_memory_bytes", "Virtual memory size in bytes.")
+START: Final = _define_shared_metric(
     "gauge", "process_start_time_seconds", "Start time of the process since unix epoch in seconds."
 )
-OPEN_FILES: Final = _define_for_both_processes("gauge", "process_open_fds", "Number of open file descriptors.")
-MAX_FILES: Final = _define_for_both_processes("gauge", "process_max_fds", "Maximum number of open file descriptors.")
+OPEN_FILES: Final = _define_shared_metric("gauge", "process_open_fds", "Number of open file descriptors.")
+MAX_FILES: Final = _define_shared_metric("gauge", "process_max_fds", "Maximum number of open file descriptors.")
 """The names and texts of `process_*` are those of prometheus_client (process_collector.py)."""
-HOSTS: Final = _run("gauge", "hosts", "WindowsInstances, by condition and status.", "condition", "status")
-UNCONFIGURED: Final = _run("gauge", "hosts_unconfigured", "WindowsInstances that are not configured, by reason.", "reason")
-EGRESS_PROXIES: Final = _run("gauge", "egress_proxies", "EgressProxies, by condition and status.", "condition", "status")
-PODS_REFUSED: Final = _run(
+HOSTS: Final = _define_operator_metric("gauge", "hosts", "WindowsInstances, by condition and status.", "condition", "status")
+UNCONFIGURED: Final = _define_operator_metric("gauge", "hosts_unconfigured", "WindowsInstances that are not configured, by reason.", "reason")
+EGRESS_PROXIES: Final = _define_operator_metric("gauge", "egress_proxies", "EgressProxies, by condition and status.", "condition", "status")
+PODS_REFUSED: Final = _define_operator_metric(
     "gauge",
     "pods_refused",
     "1 if the API server refuses new pods: `failurePolicy` is `Fail` and the admission server does not answer.",
 )
-DELAY: Final = _run(
+DELAY: Final = _define_operator_metric(
     "histogram",
     "host_settings_delay_seconds",
     "Time from a change of the settings until a host has them and is Ready.",
     buckets=(1, 5, 15, 60, 300, 900, 3600, 14400),
 )
-PASSES: Final = _run(
+PASSES: Final = _define_operator_metric(
     "histogram",
     "host_pass_duration_seconds",
     "Duration of passes on hosts, by result: unchanged, changed, failed.",
     "result",
     buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900),
 )
-CHANNELS: Final = _run("counter", "host_channels", "SSH channels opened on hosts.")
-LAST_PASS: Final = _run("gauge", "last_host_pass_timestamp_seconds", "End of the latest pass.")
-CHECK_INTERVAL: Final = _run("gauge", "check_interval_seconds", "Interval between two checks of a host.")
-SETTINGS_VALID: Final = _run(
+CHANNELS: Final = _define_operator_metric("counter", "host_channels", "SSH channels opened on hosts.")
+LAST_PASS: Final = _define_operator_metric("gauge", "last_host_pass_timestamp_seconds", "End of the latest pass.")
+CHECK_INTERVAL: Final = _define_operator_metric("gauge", "check_interval_seconds", "Interval between two checks of a host.")
+SETTINGS_VALID: Final = _define_operator_metric(
     "gauge", "settings_valid", "1 if the latest settings are valid, for this cluster and for every workload cluster."
 )
-TRUST_EXPIRY: Final = _run(
+TRUST_EXPIRY: Final = _define_operator_metric(
     "gauge", "trust_certificate_expiry_timestamp_seconds", "Expiry of a certificate of the trust bundle.", "sha256"
 )
-LEADER: Final = _run("gauge", "leader", "1 if this process holds the lease.")
-QUEUE_DEPTH: Final = _run("gauge", "queue_depth", "Keys that wait for a worker.", "controller")
-QUEUE_WORKING: Final = _run("gauge", "queue_working", "Keys that workers are processing.", "controller")
-QUEUE_FAILING: Final = _run("gauge", "queue_failing", "Keys that failed last time and are retried.", "controller")
-MALFORMED: Final = _run(
+LEADER: Final = _define_operator_metric("gauge", "leader", "1 if this process holds the lease.")
+QUEUE_DEPTH: Final = _define_operator_metric("gauge", "queue_depth", "Keys that wait for a worker.", "controller")
+QUEUE_WORKING: Final = _define_operator_metric("gauge", "queue_working", "Keys that workers are processing.", "controller")
+QUEUE_FAILING: Final = _define_operator_metric("gauge", "queue_failing", "Keys that failed last time and are retried.", "controller")
+MALFORMED: Final = _define_operator_metric(
     "gauge",
     "objects_malformed",
     "Objects that do not match their schema or are nested too deeply. Log and events name them.",
     "kind",
 )
-EVENTS_DROPPED: Final = _run("counter", "events_dropped", "Events that could not be sent.")
-API_REQUESTS: Final = _run(
+EVENTS_DROPPED: Final = _define_operator_metric("counter", "events_dropped", "Events that could not be sent.")
+API_REQUESTS: Final = _define_operator_metric(
     "counter",
     "api_requests",
     "Requests to the API server except watches, by HTTP status. `none`: no answer, or none in time.",
     "code",
 )
-API_LISTS: Final = _run("counter", "api_lists", "List requests, by kind.", "kind")
-API_WATCHES: Final = _run("counter", "api_watches", "Watch requests, by kind.", "kind")
+API_LISTS: Final = _define_operator_metric("counter", "api_lists", "List requests, by kind.", "kind")
+API_WATCHES: Final = _define_operator_metric("counter", "api_watches", "Watch requests, by kind.", "kind")
 
 REVIEWS: Final = _define_webhook_metric("counter", "requests", "Requests, by HTTP status.", "code")
 LATENCY: Final = _define_webhook_metric(

@@ -20,20 +20,20 @@ class Objective(msgspec.Struct, frozen=True):
         return self.indicator.replace("{range}", span)
 
 
-def _build_share(name: str, selector: str, of: str = "") -> str:
+def _build_ratio_query(name: str, selector: str, total_name: str = "") -> str:
     """Build the rate of a selector's series divided by the rate of `of`, or of all."""
-    return f"sum(rate({name}{{{selector}}}[{{range}}])) / sum(rate({of or name}[{{range}}]))"
+    return f"sum(rate({name}{{{selector}}}[{{range}}])) / sum(rate({total_name or name}[{{range}}]))"
 
 
-_FAILED: Final = _build_share(f"{PASSES.name}_count", 'result="failed"')
-_REFUSED: Final = _build_share(API_REQUESTS.exposed, 'code=~"none|5.."')
+_FAILED: Final = _build_ratio_query(f"{PASSES.name}_count", 'result="failed"')
+_REFUSED: Final = _build_ratio_query(API_REQUESTS.exposed_name, 'code=~"none|5.."')
 
 
 OBJECTIVES: Final[tuple[Objective, ...]] = (
     Objective(
         "edit to host",
         "A host has new settings within 15 minutes",
-        _build_share(f"{DELAY.name}_bucket", 'le="900.0"', f"{DELAY.name}_count"),
+        _build_ratio_query(f"{DELAY.name}_bucket", 'le="900.0"', f"{DELAY.name}_count"),
         0.95,
     ),
     Objective(
@@ -64,13 +64,13 @@ OBJECTIVES: Final[tuple[Objective, ...]] = (
     Objective(
         "admission",
         "The admission server answers a review",
-        _build_share(REVIEWS.exposed, 'code="200"'),
+        _build_ratio_query(REVIEWS.exposed_name, 'code="200"'),
         0.999,
     ),
     Objective(
         "admission latency",
         "The admission server answers a review within 100 ms",
-        _build_share(f"{LATENCY.name}_bucket", 'le="0.1"', f"{LATENCY.name}_count"),
+        _build_ratio_query(f"{LATENCY.name}_bucket", 'le="0.1"', f"{LATENCY.name}_count"),
         0.99,
     ),
 )

@@ -54,7 +54,7 @@ def _iter_metric_lines() -> Iterator[str]:
 
 def _render_row(metric: Metric) -> str:
     labels = f"{{{','.join(metric.labels)}}}" if metric.labels else ""
-    return f"| `{metric.exposed}{labels}` | {metric.kind} | {metric.help} |"
+    return f"| `{metric.exposed_name}{labels}` | {metric.kind} | {metric.help} |"
 
 
 def _iter_runbook_lines(alert: Alert) -> Iterator[str]:

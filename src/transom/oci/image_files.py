@@ -36,17 +36,17 @@ class ImageError(Exception):
     """An image that cannot be read, or in which something is missing or is not what it should be; the message names it."""
 
 
-def extract_files(image: Path, below: str, wanted: Iterable[str], target: Path) -> None:
+def extract_files(image: Path, source_directory: str, file_names: Iterable[str], target: Path) -> None:
     """Write files of an image below `target`, each by its path below the directory `below` of the image.
 
     A file may be in the image directly, or as the only one in a `.tar.gz` of its name. Where `below` has a file `sha256sum`,
     that has its hash. Raises ImageError, with nothing written of a file that is wrong.
     """
-    names = sorted(set(wanted))
+    names = sorted(set(file_names))
     files: dict[str, bytes] = {}
     try:
         for path, content in _iter_files(image):
-            inner = path.removeprefix(f"{below}/")
+            inner = path.removeprefix(f"{source_directory}/")
             if inner == path:
                 continue
             if content is None:
@@ -62,13 +62,13 @@ def extract_files(image: Path, below: str, wanted: Iterable[str], target: Path) 
     missing = [name for name in names if name not in files and f"{name}.tar.gz" not in files]
     if missing:
         raise ImageError(
-            f"{image}: it has no {below}/{missing[0]}" + (f" (and {len(missing) - 1} more)" if missing[1:] else "")
+            f"{image}: it has no {source_directory}/{missing[0]}" + (f" (and {len(missing) - 1} more)" if missing[1:] else "")
         )
     made = {name: files[name] if name in files else _unpack(files[f"{name}.tar.gz"], name, image) for name in names}
     for name, data in made.items():
         expected = sums.get(name.rpartition("/")[2])
         if expected is not None and hashlib.sha256(data).hexdigest() != expected:
-            raise ImageError(f"{image}: {below}/{name} has another hash than {below}/{_SUMS} says")
+            raise ImageError(f"{image}: {source_directory}/{name} has another hash than {source_directory}/{_SUMS} says")
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         (target / name).write_bytes(data)
 

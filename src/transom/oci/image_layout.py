@@ -57,9 +57,9 @@ class Layout:
         """Write a layer of a directory. Files belong to root; of modes only the executable and the sticky bit are kept."""
         part = self.directory / "layer.part"
         with part.open("wb") as file:
-            packed = _Hashed(file)
+            packed = _HashingWriter(file)
             with gzip.GzipFile("", "wb", _LEVEL, packed, mtime=0) as unpacked:
-                content = _Hashed(unpacked)
+                content = _HashingWriter(unpacked)
                 with tarfile.open(fileobj=content, mode="w|", format=tarfile.PAX_FORMAT) as archive:  # type: ignore[call-overload]
                     for path in _iter_files(tree):
                         _add(archive, path, tree, self._epoch)
@@ -178,7 +178,7 @@ def _add(archive: tarfile.TarFile, path: Path, tree: Path, epoch: int) -> None:
             archive.addfile(entry, content)
 
 
-class _Hashed:
+class _HashingWriter:
     """Writes to a file, and knows the SHA-256 and the size of what it wrote."""
 
     def __init__(self, file: IO[bytes] | gzip.GzipFile) -> None:

@@ -12,7 +12,7 @@ import structlog
 from structlog.typing import ExcInfo
 
 from transom import __version__
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.common.revision import read_revision
 
 LogFormat = Literal["json", "console"]
@@ -82,13 +82,13 @@ def _shorten_value(value: Any) -> Any:
 
 def _sanitize(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Escape the strings of an event for a terminal; other values are written by their repr, without control characters."""
-    return {escape(name): escape(value) if isinstance(value, str) else value for name, value in event.items()}
+    return {escape_unprintable(name): escape_unprintable(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 def _write_traceback(out: TextIO, error: ExcInfo) -> None:
     lines = StringIO()
     structlog.dev.plain_traceback(lines, error)
-    out.write(shorten(escape(lines.getvalue(), keep="\n")))
+    out.write(shorten(escape_unprintable(lines.getvalue(), keep="\n")))
 
 
 def should_use_colours() -> bool:

@@ -82,7 +82,7 @@ class OperatorMetrics:
     def follow(self, operator: Operator) -> None:
         """Read this operator's queues, settings and hosts at each scrape, and hear how long hosts wait for their settings."""
         self.registry.register(_StateCollector(operator))
-        operator.on_assembled(
+        operator.on_controllers_created(
             lambda: operator.informers.windows_instances.subscribe(
                 lambda key, before, after: self._on_host_change(key, before, after, is_reported=operator.working)
             )

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.http_server.server import BoundedServer, ServerBounds
 
 BOUNDS: Final = ServerBounds(connections=64, idle=75.0)
@@ -63,7 +63,7 @@ async def serve(
     def get_readiness(_: web.BaseRequest) -> web.Response:
         if ready():
             return web.Response(text="ok\n")
-        return web.Response(status=503, text=f"{escape(describe_unready())}\n")
+        return web.Response(status=503, text=f"{escape_unprintable(describe_unready())}\n")
 
     def scrape(request: web.BaseRequest) -> web.Response:
         if local_metrics and not is_loopback(request.remote):

@@ -35,7 +35,7 @@ class Traces:
         self._tracer = self._provider.get_tracer("transom")
 
     @contextmanager
-    def record_work(self, controller: str, key: ObjectKey) -> Iterator[None]:
+    def trace_reconciliation(self, controller: str, key: ObjectKey) -> Iterator[None]:
         """Record the span of a key that a controller works on."""
         attributes = {"transom.controller": controller, "transom.namespace": key.namespace or "", "transom.name": key.name}
         with self._tracer.start_as_current_span(

@@ -38,7 +38,7 @@ class PodDecision(tuple[str | None, str | None]):
         return self[1]
 
 
-def decide(pod: Pod, namespace: str, labels: Mapping[str, str], egress: PodEgress) -> PodDecision:
+def decide_pod(pod: Pod, namespace: str, labels: Mapping[str, str], egress: PodEgress) -> PodDecision:
     """Decide whether a pod of a namespace (with these labels) gets the variables and the CAs."""
     whole = _explain_untouched(pod, namespace, labels, egress)
     if whole is not None:
@@ -73,7 +73,7 @@ def _explain_untouched(pod: Pod, namespace: str, labels: Mapping[str, str], egre
         return "the pod is a mirror of a static pod: what the kubelet runs is not changed by it"
     if pod.spec.host_process:
         return "the pod has a HostProcess container: it has the environment of the host"
-    if not egress.gives:
+    if not egress.has_pod_settings:
         return "no settings for pods exist"
     if not egress.is_selected(namespace, labels):
         return "spec.pods.namespaceSelector does not select the namespace"

@@ -53,7 +53,7 @@ MANAGED: Final = {"app.kubernetes.io/managed-by": "transom"}
 """The labels of all of them: Transom does not manage an object without them."""
 
 
-class Pair(msgspec.Struct, frozen=True):
+class VariablePair(msgspec.Struct, frozen=True):
     """A variable in both cases; `upper` and `lower` are the items of `env`."""
 
     name: str
@@ -70,7 +70,7 @@ class PodEgress(msgspec.Struct, frozen=True):
     """
 
     namespace: str = "transom-system"
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[VariablePair, ...] = ()
     in_secret: bool = False
     withheld: bool = False
     trust: bool = False
@@ -89,7 +89,7 @@ class PodEgress(msgspec.Struct, frozen=True):
         return next((str(pair.upper["value"]) for pair in self.pairs if pair.name == NO), "")
 
     @property
-    def gives(self) -> bool:
+    def has_pod_settings(self) -> bool:
         """Whether a pod could get settings, or a reason why it does not."""
         return bool(self.pairs or self.withheld or self.trust)
 
@@ -122,9 +122,9 @@ class PodEgress(msgspec.Struct, frozen=True):
         )
 
 
-def explain_exclusion(name: str, labels: Mapping[str, str], own: str) -> str | None:
+def explain_exclusion(name: str, labels: Mapping[str, str], own_namespace: str) -> str | None:
     """Why no pod of a namespace gets anything, whatever the settings say; None where pods do. `own` is Transom's."""
-    if name == own:
+    if name == own_namespace:
         return "the namespace is Transom's own"
     if name.startswith(("kube-", "openshift-")):
         return f"namespaces {name.partition('-')[0]}-* are left alone"
@@ -147,7 +147,7 @@ def build_pod_egress(egress: Egress | None, namespace: str, kubernetes_ip: str |
     if in_secret and selector is None:
         return PodEgress(namespace, withheld=True, trust=bool(egress.trust))
     pods_list = egress.pods_list if urls else PodsList("")
-    no_proxy = _with_kubernetes(pods_list.text, kubernetes_ip) if urls else ""
+    no_proxy = _with_api_server(pods_list.text, kubernetes_ip) if urls else ""
     service_names = bool(urls) and egress.pods.service_names == "Add"
     return PodEgress(
         namespace,
@@ -168,7 +168,7 @@ def build_secret_data(egress: Egress) -> dict[str, Secret]:
     return {name: url for name, url in ((HTTP, egress.http_proxy), (HTTPS, egress.https_proxy)) if url}
 
 
-def _with_kubernetes(no_proxy: str, address: str | None) -> str:
+def _with_api_server(no_proxy: str, address: str | None) -> str:
     """Return NO_PROXY of pods: clients that read neither `.svc` nor networks still find the API server, by name and address."""
     if no_proxy == ALL:
         return no_proxy
@@ -185,7 +185,7 @@ def _warn_of_harms(no_proxy: str) -> Iterator[str]:
         yield f"NO_PROXY has {harm.item}, which {harm.message} ({', '.join(harm.clients)})"
 
 
-def _iter_pairs(urls: Mapping[str, Secret], no_proxy: str, *, in_secret: bool) -> Iterator[Pair]:
+def _iter_pairs(urls: Mapping[str, Secret], no_proxy: str, *, in_secret: bool) -> Iterator[VariablePair]:
     for name, url in urls.items():
         if in_secret:
             value: Entry = {"valueFrom": {"secretKeyRef": {"name": SECRET, "key": name, "optional": False}}}
@@ -196,9 +196,9 @@ def _iter_pairs(urls: Mapping[str, Secret], no_proxy: str, *, in_secret: bool) -
         yield build_pair(NO, {"value": no_proxy})
 
 
-def build_pair(name: str, value: Entry) -> Pair:
+def build_pair(name: str, value: Entry) -> VariablePair:
     """Build a variable; `value` is the part of its items that is the same in both cases."""
-    return Pair(name, name.lower(), {"name": name, **value}, {"name": name.lower(), **value})
+    return VariablePair(name, name.lower(), {"name": name, **value}, {"name": name.lower(), **value})
 
 
 def _compute_digest(urls: Mapping[str, Secret], no_proxy: str, key: bytes, *, service_names: bool) -> str:
@@ -215,9 +215,9 @@ def build_secret(namespace: str, egress: Egress) -> dict[str, Any]:
     )
 
 
-def build_ledger(namespace: str, noted: Mapping[str, bytes]) -> dict[str, Any]:
+def build_ledger(namespace: str, entries: Mapping[str, bytes]) -> dict[str, Any]:
     """Secret `transom-pods`: what is noted of each namespace that has the Secret above; `namespace` is Transom's."""
-    return _build_opaque_secret(LEDGER, namespace, noted)
+    return _build_opaque_secret(LEDGER, namespace, entries)
 
 
 def build_config_map(namespace: str, text: str) -> dict[str, Any]:

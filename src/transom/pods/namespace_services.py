@@ -69,7 +69,7 @@ def build_short_names(namespace: str, services: Iterable[str], no_proxy: str = "
     for item in (*names, *(f"{name}.{namespace}" for name in names)):
         if item in existing:
             continue
-        if is_end_of_public_names(item):
+        if is_public_suffix(item):
             public.append(item)
         elif len(item) + 1 > room:
             excess.append(item)
@@ -79,7 +79,7 @@ def build_short_names(namespace: str, services: Iterable[str], no_proxy: str = "
     return ShortNames(tuple(items), tuple(public), tuple(excess))
 
 
-def is_end_of_public_names(item: str) -> bool:
+def is_public_suffix(item: str) -> bool:
     """Return True if names of the Internet end with an item, whether a client reads it as a domain or as the end of a name.
 
     `app` and `web.dev` are domains there, and `om` is the end of `.com`.
@@ -105,7 +105,7 @@ def add_service_names(egress: PodEgress, namespace: str, services: Iterable[str]
     )
 
 
-def warn_of_missing_names(egress: PodEgress, reason: str) -> PodEgress:
+def with_missing_names_warning(egress: PodEgress, reason: str) -> PodEgress:
     """Return the settings for pods of whose Services not all are known, with the reason as a warning."""
     if not egress.service_names or egress.no_proxy in ("", ALL):
         return egress

@@ -21,7 +21,7 @@ _FREED: Final = "kubectl -n kube-system set env daemonset/kube-proxy " + " ".joi
 _RESTARTED: Final = {"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}
 
 
-class Outdated(msgspec.Struct, frozen=True, order=True):
+class OutdatedWorkload(msgspec.Struct, frozen=True, order=True):
     """What made pods that are older than the settings: `outdated` of its `pods`. `restart` is the command to replace them."""
 
     namespace: str
@@ -49,7 +49,7 @@ def find_outdated(
     namespaces: Mapping[str, Mapping[str, str]],
     egress: PodEgress,
     variables: Mapping[str, str] | None = None,
-) -> list[Outdated]:
+) -> list[OutdatedWorkload]:
     """Those that have any, by namespace, kind and name. `namespaces` are labels by name.
 
     `variables` are what kubeadm would copy into kube-proxy now, None where that is not known.
@@ -62,17 +62,17 @@ def find_outdated(
         count = counts.setdefault(owner, [0, 0])
         count[0] += 1
         if owner == _KUBE_PROXY:
-            count[1] += variables is not None and _has_another_proxy(pod, variables)
+            count[1] += variables is not None and _has_different_proxy(pod, variables)
         else:
             count[1] += is_outdated(pod, namespaces.get(pod.metadata.namespace or "", {}), egress)
     return sorted(
-        Outdated(namespace, kind, name, total, old, _restart(namespace, kind, name))
+        OutdatedWorkload(namespace, kind, name, total, old, _format_restart_command(namespace, kind, name))
         for (namespace, kind, name), (total, old) in counts.items()
         if old
     )
 
 
-def _has_another_proxy(pod: Pod, variables: Mapping[str, str]) -> bool:
+def _has_different_proxy(pod: Pod, variables: Mapping[str, str]) -> bool:
     """Return True if the proxy differs; the list's part may, since it is that of the cluster's creation."""
     variables_set = (item for container in pod.spec.containers or () for item in container.env or ())
     return any(
@@ -93,7 +93,7 @@ def find_owner(pod: Pod) -> tuple[str, str, str]:
     return namespace, owner.kind, owner.name
 
 
-def _restart(namespace: str, kind: str, name: str) -> str | None:
+def _format_restart_command(namespace: str, kind: str, name: str) -> str | None:
     if (namespace, kind, name) == _KUBE_PROXY:
         return _FREED
     resource = _RESTARTED.get(kind)

@@ -10,7 +10,7 @@ from transom.pods.pod_types import Container
 _SHOWN: Final = 8
 
 
-class OwnProxies:
+class ProxyConflicts:
     """Collects the containers of one pod for the warnings."""
 
     def __init__(self, *, windows: bool) -> None:

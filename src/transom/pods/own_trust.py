@@ -30,7 +30,7 @@ ADDED_CERTIFICATES: Final = (
 _SHOWN: Final = 4
 
 
-class OwnTrust:
+class TrustMounts:
     """Finds the mounts of one pod that decide on its CAs, and collects the containers for the warnings."""
 
     def __init__(self, pod: Pod, directory: str, *, windows: bool) -> None:
@@ -64,16 +64,16 @@ class OwnTrust:
         volumes = {volume.name: volume for volume in self._pod.spec.volumes or ()}
         for mount in container.volume_mounts or ():
             parts, volume = self._split_path(mount.mount_path), volumes.get(mount.name)
-            if not _is_above(parts, self._directory) or (volume is not None and volume.nests):
+            if not _is_parent_path(parts, self._directory) or (volume is not None and volume.nests):
                 continue
             if volume is None or volume.empty_dir is None or mount.read_only:
                 self._blocked.setdefault(mount.mount_path, []).append(container.name)
                 return False
         return True
 
-    def is_blocked(self, name: str) -> bool:
+    def is_blocked(self, container_name: str) -> bool:
         """Return True if `can_mount` was False for the container of that name."""
-        return any(name in names for names in self._blocked.values())
+        return any(container_name in names for names in self._blocked.values())
 
     def has_own_store(self, container: Container) -> bool:
         """Return True if the container mounts a trust store of its own over that of its image."""
@@ -81,10 +81,10 @@ class OwnTrust:
             return False
         for mount in container.volume_mounts or ():
             parts = self._split_path(mount.mount_path)
-            if any(parts == path or _is_above(parts, path) for path in map(self._split_path, TRUST_STORES)):
+            if any(parts == path or _is_parent_path(parts, path) for path in map(self._split_path, TRUST_STORES)):
                 self._stores.setdefault(mount.mount_path, []).append(container.name)
                 return True
-            if any(_is_above(path, parts) for path in map(self._split_path, ADDED_CERTIFICATES)):
+            if any(_is_parent_path(path, parts) for path in map(self._split_path, ADDED_CERTIFICATES)):
                 self._added.setdefault(mount.mount_path, []).append(container.name)
         return False
 
@@ -106,5 +106,5 @@ class OwnTrust:
         return tuple(parts if parts and parts[0].endswith(":") else ["c:", *parts])
 
 
-def _is_above(path: tuple[str, ...], other: tuple[str, ...]) -> bool:
+def _is_parent_path(path: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return len(path) < len(other) and other[: len(path)] == path

@@ -21,12 +21,12 @@ from transom.pods.environment import (
     PROXY_VARIABLES,
     SECRET,
     Entry,
-    Pair,
+    VariablePair,
     PodEgress,
 )
-from transom.pods.own_proxies import OwnProxies
-from transom.pods.own_trust import OwnTrust
-from transom.pods.pod_size import describe_excess
+from transom.pods.own_proxies import ProxyConflicts
+from transom.pods.own_trust import TrustMounts
+from transom.pods.pod_size import explain_oversized_pod
 from transom.pods.pod_types import Container, Pod, PodVariable
 
 SETTINGS_HASH: Final = "transom.dev/settings-hash"
@@ -72,7 +72,7 @@ class Operations(tuple[Operation, ...]):
         return EncodedPatch(len(text), msgspec.Raw(msgspec.json.encode(text)))
 
 
-class Given(msgspec.Struct, frozen=True):
+class ContainerPatch(msgspec.Struct, frozen=True):
     """What one container gets (`added`), and what it keeps of its own; `excluded`: an annotation leaves it out."""
 
     container: str
@@ -90,7 +90,7 @@ class Patch(msgspec.Struct, frozen=True):
     """What is done to a pod. `proxy` and `ca` are why it does not get them; None where it does."""
 
     operations: Operations = Operations()
-    given: tuple[Given, ...] = ()
+    given: tuple[ContainerPatch, ...] = ()
     proxy: str | None = None
     ca: str | None = None
     warnings: tuple[str, ...] = ()
@@ -123,10 +123,10 @@ class PodPatcher:
 
         `before` is the existing pod if ephemeral containers are added to it: then only the new ones are patched.
         """
-        excess = describe_excess(pod) or (describe_excess(before) if before is not None else None)
+        excess = explain_oversized_pod(pod) or (explain_oversized_pod(before) if before is not None else None)
         if excess is not None:
             return build_empty_patch(excess)
-        decided = decision.decide(pod, namespace, labels, self.egress)
+        decided = decision.decide_pod(pod, namespace, labels, self.egress)
         warnings = []
         if decision.is_withheld(decided):
             warnings.append(f"no proxy for this pod: {decided.proxy}")
@@ -135,9 +135,9 @@ class PodPatcher:
         if decided.proxy is not None and decided.ca is not None:
             return Patch(proxy=decided.proxy, ca=decided.ca, warnings=tuple(warnings))
         platform = self._windows if pod.spec.windows else self._linux
-        writer = _Writer(pod, platform, decided, before)
-        container_patches = tuple(writer.iter_containers())
-        writer.write_pod(container_patches)
+        writer = _PodPatchBuilder(pod, platform, decided, before)
+        container_patches = tuple(writer.iter_container_patches())
+        writer.add_pod_steps(container_patches)
         return Patch(
             platform.build_operations(tuple(writer.steps)),
             container_patches,
@@ -217,7 +217,7 @@ class _SystemPatcher:
         self.entries[NODE_VARIABLE] = {"name": NODE_VARIABLE, "value": "1"}
         self._made = lru_cache(shapes)(self._make)
 
-    def get_names(self, pair: Pair) -> tuple[str, ...]:
+    def get_names(self, pair: VariablePair) -> tuple[str, ...]:
         """Return the names by which a pair is set."""
         return (pair.name,) if self.windows else (pair.name, pair.twin)
 
@@ -254,7 +254,7 @@ def _append_operation(path: str, item: dict[str, Any], *, first: bool) -> Operat
     return Operation("add", path, [item]) if first else Operation("add", f"{path}/-", item)
 
 
-class _Writer:
+class _PodPatchBuilder:
     """Collects the steps for one pod."""
 
     def __init__(self, pod: Pod, platform: _SystemPatcher, decided: decision.PodDecision, before: Pod | None) -> None:
@@ -276,13 +276,13 @@ class _Writer:
         self._excluded = decision.list_excluded_containers(pod)
         self._own = False
         self.gave = False
-        self.own_proxies = OwnProxies(windows=self._windows)
-        self.own_trust = OwnTrust(pod, platform.directory, windows=self._windows)
+        self.own_proxies = ProxyConflicts(windows=self._windows)
+        self.own_trust = TrustMounts(pod, platform.directory, windows=self._windows)
         # what a container may have of its own, so that the usual one, which has nothing, is done at once
         self._known = PROXY_VARIABLES if self._pairs else set[str]()
         self.steps: list[_Step] = []
 
-    def iter_containers(self) -> Iterator[Given]:
+    def iter_container_patches(self) -> Iterator[ContainerPatch]:
         """Each container's part, in the order in which they start."""
         spec = self._pod.spec
         for name, item in zip(LISTS, (spec.init_containers, spec.containers, spec.ephemeral_containers), strict=True):
@@ -290,9 +290,9 @@ class _Writer:
                 continue
             for index, container in enumerate(item):
                 if container.name not in self._there:
-                    yield self._write_container(container, name, index)
+                    yield self._build_container_patch(container, name, index)
 
-    def write_pod(self, container_patches: Iterable[Given]) -> None:
+    def add_pod_steps(self, container_patches: Iterable[ContainerPatch]) -> None:
         """Write the pod's own part: the volume and the annotation."""
         if self._ephemeral:
             return
@@ -301,18 +301,18 @@ class _Writer:
         if mounted and not any(volume.name == CONFIG_MAP for volume in volumes or ()):
             self.steps.append(_AddVolume(volumes is None))
         if self.gave:
-            self._annotate()
+            self._add_annotation_step()
 
-    def _annotate(self) -> None:
+    def _add_annotation_step(self) -> None:
         present = self._pod.metadata.get_annotation(SETTINGS_HASH)
         # variables of an earlier call, before another webhook added a container, may be of older settings: those count
         if present == self._platform.digest or (present is not None and self._own):
             return
         self.steps.append(_Annotate(self._pod.metadata.annotations is None))
 
-    def _write_container(self, container: Container, list_: List, index: int) -> Given:
+    def _build_container_patch(self, container: Container, list_name: List, index: int) -> ContainerPatch:
         if container.name in self._excluded:
-            return Given(container.name, list_, excluded=True)
+            return ContainerPatch(container.name, list_name, excluded=True)
         names = _map_names(container, windows=self._windows)
         if self._known.isdisjoint(names):
             if self._pairs:
@@ -320,20 +320,20 @@ class _Writer:
                 self.own_proxies.add_patched(container)
             if not self._node and not self._ca:
                 if self._proxied:
-                    self.steps.append(_Prepend(list_, index, container.env is None, self._proxied))
-                return Given(container.name, list_, self._proxied)
+                    self.steps.append(_Prepend(list_name, index, container.env is None, self._proxied))
+                return ContainerPatch(container.name, list_name, self._proxied)
             added, kept, replaced = list(self._proxied), list[str](), list[str]()
         else:
             added, kept, replaced = self._merge_with_own(container, names)
         if self._node and NODE_VARIABLE not in names:
             added.append(NODE_VARIABLE)
-        mounted = self._ca and self._trust(container, names, list_, index, added, kept)
+        mounted = self._ca and self._add_trust_steps(container, names, list_name, index, added, kept)
         for variable in reversed(self._list_indexes(container, replaced) if replaced else []):
-            self.steps.append(_Remove(list_, index, variable))
+            self.steps.append(_Remove(list_name, index, variable))
         if added:
-            self.steps.append(_Prepend(list_, index, container.env is None, tuple(added)))
+            self.steps.append(_Prepend(list_name, index, container.env is None, tuple(added)))
         blocked = self._ca and self.own_trust.is_blocked(container.name)
-        return Given(container.name, list_, tuple(added), tuple(kept), tuple(replaced), mounted, blocked=blocked)
+        return ContainerPatch(container.name, list_name, tuple(added), tuple(kept), tuple(replaced), mounted, blocked=blocked)
 
     def _merge_with_own(self, container: Container, names: Mapping[str, str]) -> tuple[list[str], list[str], list[str]]:
         """Merge with the container's own variables: return what it gets, the kept ones, and the replaced ones."""
@@ -341,7 +341,7 @@ class _Writer:
         own = [item.name for item in env if (item.name.upper() if self._windows else item.name) in PROXY_VARIABLES]
         if not self._override:
             self._own = True
-            if all(self._has_own_value(env, name) for name in self._proxied):
+            if all(self._has_transom_value(env, name) for name in self._proxied):
                 return [], [], []
             self.own_proxies.add_unchanged(container)
             return [], own, []
@@ -349,7 +349,7 @@ class _Writer:
         replaced: dict[str, None] = {}
         for pair in self._pairs:
             present = [item for item in own if _is_same_name(item, pair, windows=self._windows)]
-            if present and self._has_own_pair(env, pair):
+            if present and self._has_transom_pair(env, pair):
                 self._own = True
                 continue
             replaced.update(dict.fromkeys(present))
@@ -357,8 +357,8 @@ class _Writer:
             self.gave = True
         return added, [item for item in own if item not in replaced], list(replaced)
 
-    def _trust(
-        self, container: Container, names: Mapping[str, str], list_: List, index: int, added: list[str], kept: list[str]
+    def _add_trust_steps(
+        self, container: Container, names: Mapping[str, str], list_name: List, index: int, added: list[str], kept: list[str]
     ) -> bool:
         """Mount the directory and set the variables for it; return True if the directory then exists, and is Transom's."""
         directory = self._platform.directory
@@ -375,18 +375,18 @@ class _Writer:
             elif not store and not (self._windows and name == NOT_ON_WINDOWS):
                 added.append(name)
         if present is None:
-            self.steps.append(_Mount(list_, index, container.volume_mounts is None))
+            self.steps.append(_Mount(list_name, index, container.volume_mounts is None))
         return True
 
-    def _has_own_pair(self, env: list[PodVariable], pair: Pair) -> bool:
+    def _has_transom_pair(self, env: list[PodVariable], pair: VariablePair) -> bool:
         """Return True if each name of a pair occurs exactly once, with Transom's value."""
         wanted = self._platform.get_names(pair)
         present = [item for item in env if _is_same_name(item.name, pair, windows=self._windows)]
-        return len(present) == len(wanted) and all(self._has_own_value(present, name) for name in wanted)
+        return len(present) == len(wanted) and all(self._has_transom_value(present, name) for name in wanted)
 
-    def _has_own_value(self, env: list[PodVariable], name: str) -> bool:
+    def _has_transom_value(self, env: list[PodVariable], name: str) -> bool:
         entry = self._platform.entries[name]
-        return any(_has_value(item, entry) for item in env)
+        return any(_matches_entry(item, entry) for item in env)
 
     def _list_indexes(self, container: Container, names: Iterable[str]) -> list[int]:
         upper = {name.upper() for name in names}
@@ -407,11 +407,11 @@ def _map_names(container: Container, *, windows: bool) -> dict[str, str]:
     return {item.name: item.name for item in container.env}
 
 
-def _is_same_name(name: str, pair: Pair, *, windows: bool) -> bool:
+def _is_same_name(name: str, pair: VariablePair, *, windows: bool) -> bool:
     return (name.upper() if windows else name) in (pair.name, pair.twin)
 
 
-def _has_value(variable: PodVariable, entry: Entry) -> bool:
+def _matches_entry(variable: PodVariable, entry: Entry) -> bool:
     return (
         variable.name == entry["name"]
         and variable.value == entry.get("value")
@@ -453,7 +453,7 @@ def format_ca_result(patch: Patch) -> str:
     return "; ".join(parts) or "nothing to do: the containers have it"
 
 
-def _format_containers(container_patches: Sequence[Given]) -> str:
+def _format_containers(container_patches: Sequence[ContainerPatch]) -> str:
     added = [item.container for item in container_patches if item.added]
     excluded = [item.container for item in container_patches if item.excluded]
     kept = [f"{item.container} keeps its {format_first(item.kept, _SHOWN)}" for item in container_patches if item.kept]

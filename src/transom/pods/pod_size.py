@@ -16,7 +16,7 @@ TOO_MANY_ITEMS: Final = f"it has more than {MAX_ITEMS:,} variables, mounts and v
 TOO_LONG_ANNOTATIONS: Final = f"its annotations have more than {MAX_ANNOTATIONS:,} characters"
 
 
-def describe_excess(pod: Pod) -> str | None:
+def explain_oversized_pod(pod: Pod) -> str | None:
     """Return why a pod is too large to be patched; None where it is not. Takes time linear in the number of containers."""
     spec = pod.spec
     containers, items = 0, len(spec.volumes or ())

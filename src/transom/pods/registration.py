@@ -32,7 +32,7 @@ _CLUSTERS_OWN: Final = ("kube-system", "kube-public", "kube-node-lease")
 _LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
-class Called(msgspec.Struct, frozen=True):
+class WebhookEndpoint(msgspec.Struct, frozen=True):
     """How the API server reaches the server: by `url` (`https://HOST:PORT`), else by the Service `service` in `namespace`."""
 
     namespace: str
@@ -50,7 +50,7 @@ class Called(msgspec.Struct, frozen=True):
 
 def build_registration(
     egress: PodEgress,
-    called: Called,
+    endpoint: WebhookEndpoint,
     authorities: str,
     failure_policy: FailurePolicy,
     owner: Mapping[str, str],
@@ -72,7 +72,7 @@ def build_registration(
             {
                 "name": name,
                 "admissionReviewVersions": ["v1"],
-                "clientConfig": called.build_client_config(path, authorities),
+                "clientConfig": endpoint.build_client_config(path, authorities),
                 "failurePolicy": failure_policy,
                 "matchConditions": conditions,
                 "matchPolicy": "Equivalent",
@@ -88,7 +88,7 @@ def build_registration(
     }
 
 
-def is_own(live: Mapping[str, Any]) -> bool:
+def is_own_configuration(live: Mapping[str, Any]) -> bool:
     """Return True if Transom created a registration of the name: the role of the install owns it."""
     owners = (live.get("metadata") or {}).get("ownerReferences") or ()
     return any((owner.get("kind"), owner.get("name")) == ("ClusterRole", ROLE) for owner in owners)
@@ -96,7 +96,7 @@ def is_own(live: Mapping[str, Any]) -> bool:
 
 def has_same_rules(live: Mapping[str, Any], egress: PodEgress) -> bool:
     """Return True if it matches the pods that get settings, whatever server it calls."""
-    wanted = build_registration(egress, Called("", ""), "", "Ignore", {})["webhooks"]
+    wanted = build_registration(egress, WebhookEndpoint("", ""), "", "Ignore", {})["webhooks"]
     return [_get_rules(webhook) for webhook in live.get("webhooks") or ()] == [_get_rules(item) for item in wanted]
 
 
@@ -106,7 +106,7 @@ def _get_rules(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _iter_entries(egress: PodEgress) -> Iterator[tuple[str, str, list[Expression], list[dict[str, str]]]]:
     """Iterate over entries: name, path, expressions on the namespace's labels, and conditions."""
-    if not egress.gives:
+    if not egress.has_pod_settings:
         return
     common = [*_list_namespace_expressions(egress.namespace), *_iter_expressions(egress.selector)]
     proxied = bool(egress.pairs or egress.withheld)
@@ -126,9 +126,9 @@ def _iter_entries(egress: PodEgress) -> Iterator[tuple[str, str, list[Expression
     )
 
 
-def _list_namespace_expressions(own: str) -> list[Expression]:
+def _list_namespace_expressions(own_namespace: str) -> list[Expression]:
     return [
-        _build_expression(NAME_LABEL, "NotIn", own, *(name for name in _CLUSTERS_OWN if name != own)),
+        _build_expression(NAME_LABEL, "NotIn", own_namespace, *(name for name in _CLUSTERS_OWN if name != own_namespace)),
         _build_expression("transom.dev/inject", "NotIn", "disabled"),
     ]
 
@@ -150,16 +150,16 @@ def _build_expression(key: str, operator: str, *values: str) -> Expression:
     return {"key": key, "operator": operator} | ({"values": list(values)} if values else {})
 
 
-def _list_match_conditions(asking: str) -> list[dict[str, str]]:
+def _list_match_conditions(expression: str) -> list[dict[str, str]]:
     """Match conditions (CEL); a pod is sent when all of them hold. `request` and `object` are the review's."""
     return [
         {
             "name": "namespace",
             "expression": "!request.namespace.startsWith('kube-') && !request.namespace.startsWith('openshift-')",
         },
-        {"name": "not-static", "expression": f"!{_has_annotation(MIRROR)}"},
+        {"name": "not-static", "expression": f"!{_format_has_annotation_test(MIRROR)}"},
         {"name": "not-host-process", "expression": " && ".join(_iter_host_process_conditions())},
-        {"name": "asking", "expression": asking},
+        {"name": "asking", "expression": expression},
     ]
 
 
@@ -175,12 +175,12 @@ def _format_host_process(what: str) -> str:
     return f"({' && '.join(f'has({item})' for item in (*path, field))} && {field})"
 
 
-def _has_annotation(name: str) -> str:
+def _format_has_annotation_test(name: str) -> str:
     return f"(has(object.metadata.annotations) && '{name}' in object.metadata.annotations)"
 
 
 def _format_annotation_test(name: str, value: str) -> str:
-    return f"({_has_annotation(name)} && object.metadata.annotations['{name}'] == '{value}')"
+    return f"({_format_has_annotation_test(name)} && object.metadata.annotations['{name}'] == '{value}')"
 
 
 def _format_label_test(name: str, value: str) -> str:

@@ -26,7 +26,7 @@ NOT_HTTP: Final = frozenset(
 """Ports of protocols whose clients read no HTTP proxy: SSH, mail, DNS, LDAP, databases, queues, caches, ZooKeeper, etcd."""
 
 
-class ServiceName(msgspec.Struct, frozen=True):
+class ServiceReference(msgspec.Struct, frozen=True):
     """A container names a Service: `place` is `env NAME` or `args`, `name` is the host as the container writes it."""
 
     container: str
@@ -44,7 +44,7 @@ class ServiceName(msgspec.Struct, frozen=True):
 
 def find_proxied_services(
     containers: Collection[Any], namespace: str, services: Mapping[tuple[str, str], str], no_proxy: str
-) -> Iterator[ServiceName]:
+) -> Iterator[ServiceReference]:
     """Yield what containers of a namespace name of the Services and NO_PROXY does not cover.
 
     `services` has the foreign host of each, or an empty string, by namespace and name.
@@ -55,7 +55,7 @@ def find_proxied_services(
     for container in containers:
         if not isinstance(container, Mapping):
             continue
-        actual = _get_actual_list(container, no_proxy)
+        actual = _get_container_no_proxy(container, no_proxy)
         if actual is None or actual == ALL:
             continue
         covered = split(actual)
@@ -67,10 +67,10 @@ def find_proxied_services(
                     continue
                 reported.add((place, host))
                 external_name = services[where or namespace, name]
-                yield ServiceName(str(container.get("name", "")), place, host, where or namespace, external_name)
+                yield ServiceReference(str(container.get("name", "")), place, host, where or namespace, external_name)
 
 
-def _get_actual_list(container: Mapping[str, Any], no_proxy: str) -> str | None:
+def _get_container_no_proxy(container: Mapping[str, Any], no_proxy: str) -> str | None:
     """Return NO_PROXY of a container, which is `no_proxy` where its environment has no proxy; None where it wants none."""
     own = {
         item.get("name"): item.get("value") if item.get("value") is not None else item.get("valueFrom")

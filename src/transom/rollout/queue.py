@@ -52,28 +52,28 @@ class RolloutQueue:
         """Whether a host is being changed or waits for its turn."""
         return bool(self.state.in_progress or self._waiting or self._requeued) and not self.superseded
 
-    def request_read(self, host: str, requeue: Requeue, *, differs: bool = False, due: bool = False) -> bool:
+    def request_read(self, host: str, requeue: Requeue, *, is_different: bool = False, is_check_due: bool = False) -> bool:
         """Return True if a host may be read now. If not, it waits and is requeued when it may.
 
         `differs`: the host is known to have other settings. `due`: its periodic check is due, whatever the rollout does.
         """
         if self.superseded:
             return False
-        self.has_differences |= differs
-        if not self._can_read(host, differs=differs, due=due):
+        self.has_differences |= is_different
+        if not self._can_read(host, is_different=is_different, is_check_due=is_check_due):
             self._enqueue(host, requeue)
             return False
         self._reading.add(host)
         return True
 
-    def _can_read(self, host: str, *, differs: bool, due: bool) -> bool:
+    def _can_read(self, host: str, *, is_different: bool, is_check_due: bool) -> bool:
         if not self._has_looked and self._reading:
             return False
         if not self.has_differences or self.state.is_started(host):
             return True
         if self.halted:
             # reading is harmless; a host that is known to differ gets its condition all the same
-            return due or not differs
+            return is_check_due or not is_different
         return len(self._reading) < self.state.free_slots
 
     def admit(self, host: str, requeue: Requeue) -> bool:
@@ -137,7 +137,7 @@ class RolloutQueue:
 
     def find_refusal(self, host: str) -> str | None:
         """Return why the host will not be changed; None if it will be."""
-        return halt_message(self.state) if self.halted and not self.state.can_admit(host) else None
+        return format_halt_message(self.state) if self.halted and not self.state.can_admit(host) else None
 
     def _enqueue(self, host: str, requeue: Requeue) -> None:
         """Let a host wait for its turn; a halted rollout has no turns."""
@@ -156,7 +156,7 @@ class RolloutQueue:
             requeue()
 
 
-def halt_message(state: Rollout) -> str:
+def format_halt_message(state: Rollout) -> str:
     """Return the sentence that says why a halted rollout changes no further host."""
     hosts = ", ".join(state.halted_by)
     if state.refuted:

@@ -54,12 +54,12 @@ class Rollout(msgspec.Struct, frozen=True):
             return "all"
         if self.halted_by:
             return "halted"
-        if len(self.passed) >= self.first_hosts:
+        if len(self.passed) >= self.first_hosts_count:
             return "all"
         return "tenth" if self.passed else "canary"
 
     @property
-    def first_hosts(self) -> int:
+    def first_hosts_count(self) -> int:
         """How many hosts must pass before all others follow."""
         return max(1, math.ceil(len(self.hosts) * FIRST_SHARE))
 
@@ -74,7 +74,7 @@ class Rollout(msgspec.Struct, frozen=True):
             case "canary":
                 return max(0, 1 - len(self.in_progress))
             case "tenth":
-                return max(0, self.first_hosts - len(self.passed) - len(self.in_progress))
+                return max(0, self.first_hosts_count - len(self.passed) - len(self.in_progress))
 
     def is_started(self, host: str) -> bool:
         """Return True if the change has reached this host: working on it again puts no further host at risk."""
@@ -113,7 +113,7 @@ class Rollout(msgspec.Struct, frozen=True):
         rollout = msgspec.structs.replace(
             self, in_progress=in_progress, passed=passed, conforming=conforming, failed=failed, refuted=refuted
         )
-        return rollout._settle()
+        return rollout._with_halt_or_completion()
 
     def with_hosts(self, hosts: frozenset[str]) -> "Rollout":
         """Return the rollout for another set of hosts; hosts that are gone no longer count."""
@@ -126,9 +126,9 @@ class Rollout(msgspec.Struct, frozen=True):
             failed=tuple(name for name in self.failed if name in hosts),
             halted_by=tuple(name for name in self.halted_by if name in hosts),
         )
-        return rollout._settle()
+        return rollout._with_halt_or_completion()
 
-    def _settle(self) -> "Rollout":
+    def _with_halt_or_completion(self) -> "Rollout":
         """Return the rollout halted or completed, if the results of its hosts ask for that."""
         if self.completed or len(self.passed) + len(self.conforming) >= len(self.hosts) > 0:
             return msgspec.structs.replace(self, completed=True, halted_by=(), refuted=False, failed=())

@@ -22,9 +22,9 @@ from transom.kube.resources import (
     WINDOWS_INSTANCES,
     Resource,
 )
-from transom.kube.versions import PREFERRED, resolve_version
+from transom.kube.versions import PREFERRED, resolve_api_version
 from transom.pods.environment import HASH_KEY, PodEgress, build_pod_egress
-from transom.pods.outdated import Outdated, find_outdated
+from transom.pods.outdated import OutdatedWorkload, find_outdated
 from transom.pods.pod_types import Pod
 from transom.proxy.layers import OPENSHIFT_BUNDLE, OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
 from transom.proxy.trust import INJECT_LABEL, OPENSHIFT_LABEL
@@ -162,14 +162,14 @@ async def _list_values(
 
 async def _list_preferred(client: Client, resource: Resource[UnstructuredObject]) -> list[dict[str, Any]]:
     try:
-        return await _list_values(client, await resolve_version(client.get_json, resource))
+        return await _list_values(client, await resolve_api_version(client.get_json, resource))
     except NotFound:
         return []
 
 
 async def _list_machines(client: Client) -> list[dict[str, Any]]:
     try:
-        resource = await resolve_version(client.get_json, _MACHINES)
+        resource = await resolve_api_version(client.get_json, _MACHINES)
         listing = await client.list_objects(resource)
     except NotFound:
         return []
@@ -205,7 +205,7 @@ def compute_pod_egress(objects: Objects, examined: Examined, address: str | None
     return msgspec.structs.replace(made, digest=UNKNOWN) if made.in_secret and key is None else made
 
 
-async def list_outdated_pods(client: Client, namespace: str, now: datetime) -> list[Outdated]:
+async def list_outdated_pods(client: Client, namespace: str, now: datetime) -> list[OutdatedWorkload]:
     """Find the pods that are older than the settings, by owner. Raises ApiError, HashKeyUnread."""
     objects = await load_objects(client, namespace)
     examined = examine_objects(objects, now, client.connection.server)

@@ -353,7 +353,7 @@ class _ClusterVerification:
                 return Answer(question, done.code, f"{done.out}{done.err}" or done.message)
             if isinstance(question, Log):
                 body = await self._client.request(
-                    "GET", PODS.build_path(place, question.pod, "log"), {"tailLines": "50"}, most=_LOG
+                    "GET", PODS.build_path(place, question.pod, "log"), {"tailLines": "50"}, limit=_LOG
                 )
                 return Answer(question, 0, body.decode(errors="replace"))
             return await _fetch_directly(question)

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from transom.proxy.secret import Secret
-from transom.webhook.holdings import LIVES, Holdings, Lives, parse_data
+from transom.webhook.holdings import LIVES, WebhookSecret, CertificateLifetimes, parse_webhook_secret
 
 BACKDATED: Final = timedelta(hours=1)
 """How much earlier than it was made a certificate is valid from: clocks differ."""
@@ -40,22 +40,22 @@ class WrongKeyType(ValueError):
         super().__init__("the private key is not for an elliptic curve")
 
 
-def parse_holdings(data: Mapping[str, Secret]) -> Holdings | None:
+def parse_matching_secret(data: Mapping[str, Secret]) -> WebhookSecret | None:
     """Return the contents of a Secret's data; None if a part is missing or does not match the others."""
-    contents = parse_data(data)
+    contents = parse_webhook_secret(data)
     if contents is None:
         return None
     try:
         authorities, serving = _parse_certificates(contents)
-        fits = _matches(contents.key, serving) and _matches(contents.authority_key, authorities[0])
+        fits = _matches_certificate(contents.key, serving) and _matches_certificate(contents.authority_key, authorities[0])
     except (ValueError, TypeError, x509.InvalidVersion):
         return None
     return contents if fits and _find_signer(serving, authorities) is not None else None
 
 
-def parse_readable(data: Mapping[str, Secret]) -> Holdings | None:
+def parse_readable_secret(data: Mapping[str, Secret]) -> WebhookSecret | None:
     """Return the contents of a Secret's data, also with certificates of another issuer; None if they cannot be parsed."""
-    contents = parse_data(data)
+    contents = parse_webhook_secret(data)
     try:
         if contents is not None:
             _parse_certificates(contents)
@@ -64,9 +64,9 @@ def parse_readable(data: Mapping[str, Secret]) -> Holdings | None:
     return contents
 
 
-def compute_next_holdings(
-    current: Holdings | None, hosts: Iterable[str], now: datetime, trusted: str | None, lives: Lives = LIVES
-) -> Holdings:
+def compute_next_secret(
+    current: WebhookSecret | None, hosts: Iterable[str], now: datetime, ca_bundle: str | None, lifetimes: CertificateLifetimes = LIVES
+) -> WebhookSecret:
     """Compute the required content of the Secret; `current` itself if it is valid.
 
     `hosts` are the names and addresses of the server. `trusted` is the registration's `caBundle`, None if
@@ -74,52 +74,52 @@ def compute_next_holdings(
     """
     wanted = tuple(dict.fromkeys(hosts))
     if current is None:
-        return _from_nothing(wanted, now, lives)
+        return _create_webhook_secret(wanted, now, lifetimes)
     authorities, serving = _parse_certificates(current)
     newest = authorities[0]
     signer = _find_signer(serving, authorities)
     if newest.not_valid_after_utc <= now:
-        return msgspec.structs.replace(_from_nothing(wanted, now, lives), hash_key=current.hash_key)
-    if signer is newest and _is_due(newest, now, lives):
-        made, key = _create_authority(now, lives)
+        return msgspec.structs.replace(_create_webhook_secret(wanted, now, lifetimes), hash_key=current.hash_key)
+    if signer is newest and _needs_renewal(newest, now, lifetimes):
+        made, key = _create_authority(now, lifetimes)
         return msgspec.structs.replace(current, authorities=_to_pem(made) + current.authorities, authority_key=key)
-    settled = now - _get_creation_time(newest) >= lives.overlap and (trusted is None or _to_pem(newest) in trusted)
+    settled = now - _get_creation_time(newest) >= lifetimes.overlap and (ca_bundle is None or _to_pem(newest) in ca_bundle)
     if (signer is newest or settled or serving.not_valid_after_utc <= now) and (
-        signer is not newest or _is_due(serving, now, lives) or _list_names(serving) != set(wanted)
+        signer is not newest or _needs_renewal(serving, now, lifetimes) or _list_alternative_names(serving) != set(wanted)
     ):
-        certificate, key = _create_serving_certificate(wanted, newest, current.authority_key, now, lives)
+        certificate, key = _create_serving_certificate(wanted, newest, current.authority_key, now, lifetimes)
         return msgspec.structs.replace(current, certificate=certificate, key=key)
-    if signer is newest and len(authorities) > 1 and now - _get_creation_time(serving) >= lives.overlap:
+    if signer is newest and len(authorities) > 1 and now - _get_creation_time(serving) >= lifetimes.overlap:
         return msgspec.structs.replace(current, authorities=_to_pem(newest))
     return current
 
 
-def compute_seconds_to_next(current: Holdings, now: datetime, lives: Lives = LIVES) -> float:
+def compute_rotation_delay(current: WebhookSecret, now: datetime, lifetimes: CertificateLifetimes = LIVES) -> float:
     """When to look again: at the next step of a rotation, or at the end of a life."""
     authorities, serving = _parse_certificates(current)
     if len(authorities) > 1:
         newest = authorities[0]
         began = _get_creation_time(serving) if _find_signer(serving, authorities) is newest else _get_creation_time(newest)
-        return max(1.0, (began + lives.overlap - now).total_seconds())
+        return max(1.0, (began + lifetimes.overlap - now).total_seconds())
     ends = (
-        authority.not_valid_after_utc - (authority.not_valid_after_utc - _get_creation_time(authority)) * lives.renew
+        authority.not_valid_after_utc - (authority.not_valid_after_utc - _get_creation_time(authority)) * lifetimes.renew
         for authority in (*authorities, serving)
     )
     return min(3600.0, max(1.0, (min(ends) - now).total_seconds()))
 
 
-def get_expiry(current: Holdings) -> datetime:
+def get_expiry(current: WebhookSecret) -> datetime:
     """When the serving certificate ends."""
     return _parse_certificates(current)[1].not_valid_after_utc
 
 
-def _from_nothing(hosts: tuple[str, ...], now: datetime, lives: Lives) -> Holdings:
-    authority, authority_key = _create_authority(now, lives)
-    certificate, key = _create_serving_certificate(hosts, authority, authority_key, now, lives)
-    return Holdings(_to_pem(authority), authority_key, certificate, key, Secret(secrets.token_hex(32)))
+def _create_webhook_secret(hosts: tuple[str, ...], now: datetime, lifetimes: CertificateLifetimes) -> WebhookSecret:
+    authority, authority_key = _create_authority(now, lifetimes)
+    certificate, key = _create_serving_certificate(hosts, authority, authority_key, now, lifetimes)
+    return WebhookSecret(_to_pem(authority), authority_key, certificate, key, Secret(secrets.token_hex(32)))
 
 
-def _create_authority(now: datetime, lives: Lives) -> tuple[x509.Certificate, Secret]:
+def _create_authority(now: datetime, lifetimes: CertificateLifetimes) -> tuple[x509.Certificate, Secret]:
     key = ec.generate_private_key(ec.SECP256R1())
     # a name of its own for each: a client that trusts two must not take one for the other
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"transom-webhook-ca-{secrets.token_hex(4)}")])
@@ -134,7 +134,7 @@ def _create_authority(now: datetime, lives: Lives) -> tuple[x509.Certificate, Se
         encipher_only=False,
         decipher_only=False,
     )
-    builder = _create_builder(name, name, key, now, lives.authority)
+    builder = _create_builder(name, name, key, now, lifetimes.authority)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(usage, critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -142,12 +142,12 @@ def _create_authority(now: datetime, lives: Lives) -> tuple[x509.Certificate, Se
 
 
 def _create_serving_certificate(
-    hosts: tuple[str, ...], authority: x509.Certificate, authority_key: Secret, now: datetime, lives: Lives
+    hosts: tuple[str, ...], authority: x509.Certificate, authority_key: Secret, now: datetime, lifetimes: CertificateLifetimes
 ) -> tuple[str, Secret]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "transom-webhook")])
     signer = _load_key(authority_key)
-    builder = _create_builder(name, authority.subject, key, now, lives.serving)
+    builder = _create_builder(name, authority.subject, key, now, lifetimes.serving)
     builder = builder.add_extension(x509.SubjectAlternativeName([_to_general_name(host) for host in hosts]), critical=False)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -170,7 +170,7 @@ def _create_builder(
     )
 
 
-def _parse_certificates(current: Holdings) -> tuple[list[x509.Certificate], x509.Certificate]:
+def _parse_certificates(current: WebhookSecret) -> tuple[list[x509.Certificate], x509.Certificate]:
     """Return the authorities and the serving certificate. Raises ValueError."""
     return x509.load_pem_x509_certificates(current.authorities.encode()), x509.load_pem_x509_certificate(
         current.certificate.encode()
@@ -196,21 +196,21 @@ def _load_key(key: Secret) -> ec.EllipticCurvePrivateKey:
     return private
 
 
-def _matches(key: Secret, certificate: x509.Certificate) -> bool:
+def _matches_certificate(key: Secret, certificate: x509.Certificate) -> bool:
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hmac.compare_digest(_load_key(key).public_key().public_bytes(*form), certificate.public_key().public_bytes(*form))
 
 
-def _is_due(certificate: x509.Certificate, now: datetime, lives: Lives) -> bool:
+def _needs_renewal(certificate: x509.Certificate, now: datetime, lifetimes: CertificateLifetimes) -> bool:
     ends = certificate.not_valid_after_utc
-    return now >= ends - (ends - _get_creation_time(certificate)) * lives.renew
+    return now >= ends - (ends - _get_creation_time(certificate)) * lifetimes.renew
 
 
 def _get_creation_time(certificate: x509.Certificate) -> datetime:
     return certificate.not_valid_before_utc + BACKDATED
 
 
-def _list_names(certificate: x509.Certificate) -> set[str]:
+def _list_alternative_names(certificate: x509.Certificate) -> set[str]:
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return {str(name.value) for name in names}
 

@@ -37,10 +37,10 @@ class AdmissionConnection(BoundedConnection):
 
     __slots__ = ("_answer", "_answered", "_began", "_begun", "_takes")
 
-    def __init__(self, manager: web.Server, events: ConnectionEvents, answer: Answer, takes: Takes, **more: Any) -> None:
+    def __init__(self, manager: web.Server, events: ConnectionEvents, answer: Answer, accepts_request: Takes, **more: Any) -> None:
         super().__init__(manager, events, **more)
         self._answer = answer
-        self._takes = takes
+        self._takes = accepts_request
         self._answered = False
         self._begun: Message | None = None
         self._began = 0.0
@@ -66,19 +66,19 @@ class AdmissionConnection(BoundedConnection):
         else:
             super().limit_head(size)
 
-    def is_waiting(self) -> bool:
+    def is_idle(self) -> bool:
         """Return True if no request is pending, nor the first part of a review."""
-        return self._begun is None and super().is_waiting()
+        return self._begun is None and super().is_idle()
 
-    def answer_reviews(self, messages: Sequence[Message]) -> Sequence[Message]:
+    def filter_out_reviews(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Those of the requests that go aiohttp's way."""
-        if self._begun is not None or len(messages) != 1 or not self._can_answer_at_once(messages[0][0]):
+        if self._begun is not None or len(messages) != 1 or not self._can_answer_inline(messages[0][0]):
             return messages
         self._begun, self._began = messages[0], time.perf_counter()
         self.complete()
         if self._begun is not None:
             self.clear_deadline()
-            self.set_deadline(REST_SECONDS, self._hand_over)
+            self.set_deadline(REST_SECONDS, self._delegate_to_aiohttp)
         return ()
 
     def complete(self) -> None:
@@ -87,7 +87,7 @@ class AdmissionConnection(BoundedConnection):
             return
         (message, payload), self._begun = self._begun, None
         self.clear_deadline()
-        self._events.receive_request()
+        self._events.on_request()
         self._answered = True
         self._parser.message_consumed()
         status, content = self._answer(payload.read_nowait(-1), _get_path(message), self._began)
@@ -99,7 +99,7 @@ class AdmissionConnection(BoundedConnection):
         else:
             self.force_close()
 
-    def _can_answer_at_once(self, message: RawRequestMessage) -> bool:
+    def _can_answer_inline(self, message: RawRequestMessage) -> bool:
         """Return True if no other request is in progress and a short body follows."""
         if self._waiter is None or self._messages or self.writing_paused:
             return False
@@ -112,7 +112,7 @@ class AdmissionConnection(BoundedConnection):
             and self._takes(message.method, _get_path(message))
         )
 
-    def _hand_over(self) -> None:
+    def _delegate_to_aiohttp(self) -> None:
         """Leave the rest to aiohttp because it takes long."""
         self.clear_deadline()
         if self._begun is not None:
@@ -144,7 +144,7 @@ class _Parser:
         if self.left:
             messages, self.left = (*self.left, *messages), ()
             return messages, upgraded, tail
-        return self._connection.answer_reviews(messages) if messages else messages, upgraded, tail
+        return self._connection.filter_out_reviews(messages) if messages else messages, upgraded, tail
 
 
 def _get_path(message: RawRequestMessage) -> str:

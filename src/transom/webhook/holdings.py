@@ -18,7 +18,7 @@ EXPIRES: Final = "expires"
 """When the serving certificate ends, RFC 3339."""
 
 
-class Lives(msgspec.Struct, frozen=True):
+class CertificateLifetimes(msgspec.Struct, frozen=True):
     """The lifetimes. A certificate is renewed when less than `renew` of its life is left."""
 
     authority: timedelta = timedelta(days=3650)
@@ -28,10 +28,10 @@ class Lives(msgspec.Struct, frozen=True):
     """Between two steps of a rotation: longer than any replica or API server takes to notice a change."""
 
 
-LIVES: Final = Lives()
+LIVES: Final = CertificateLifetimes()
 
 
-class Holdings(msgspec.Struct, frozen=True):
+class WebhookSecret(msgspec.Struct, frozen=True):
     """The contents of the Secret as PEM. The key of an external authority is empty."""
 
     authorities: str
@@ -51,15 +51,15 @@ class Holdings(msgspec.Struct, frozen=True):
         }
 
 
-def parse_data(data: Mapping[str, Secret]) -> Holdings | None:
+def parse_webhook_secret(data: Mapping[str, Secret]) -> WebhookSecret | None:
     """Return the contents of a Secret's data; None if a part that is required to serve is missing."""
     if not all(data.get(name) for name in (AUTHORITY, CERTIFICATE, KEY, HASH_KEY)):
         return None
     authority_key = data.get(AUTHORITY_KEY) or Secret("")
-    return Holdings(data[AUTHORITY].reveal(), authority_key, data[CERTIFICATE].reveal(), data[KEY], data[HASH_KEY])
+    return WebhookSecret(data[AUTHORITY].reveal(), authority_key, data[CERTIFICATE].reveal(), data[KEY], data[HASH_KEY])
 
 
-class Issued(msgspec.Struct, frozen=True):
+class IssuedCertificate(msgspec.Struct, frozen=True):
     """A certificate of an external issuer such as cert-manager; it may be a chain. Texts are PEM."""
 
     authorities: str
@@ -67,8 +67,8 @@ class Issued(msgspec.Struct, frozen=True):
     key: Secret
 
 
-def parse_issued(data: Mapping[str, Secret]) -> Issued | None:
+def parse_issued(data: Mapping[str, Secret]) -> IssuedCertificate | None:
     """Parse the Secret of a Certificate (cert-manager.io, docs/usage/certificate); None if a part is missing."""
     if not all(data.get(name) for name in (AUTHORITY, CERTIFICATE, KEY)):
         return None
-    return Issued(data[AUTHORITY].reveal(), data[CERTIFICATE].reveal(), data[KEY])
+    return IssuedCertificate(data[AUTHORITY].reveal(), data[CERTIFICATE].reveal(), data[KEY])

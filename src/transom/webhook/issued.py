@@ -12,16 +12,16 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from transom.proxy.secret import Secret
-from transom.webhook.holdings import Holdings, Issued, Lives
+from transom.webhook.holdings import WebhookSecret, IssuedCertificate, CertificateLifetimes
 
 
-class IssuedUnfit(Exception):
+class InvalidIssuedCertificate(Exception):
     """What was issued cannot be served; the message says why, and has no key."""
 
 
-def compute_next_issued(
-    current: Holdings | None, issued: Issued, hosts: Iterable[str], now: datetime, trusted: str | None, lives: Lives
-) -> Holdings:
+def compute_issued_secret(
+    current: WebhookSecret | None, issued: IssuedCertificate, hosts: Iterable[str], now: datetime, ca_bundle: str | None, lifetimes: CertificateLifetimes
+) -> WebhookSecret:
     """Compute the required content of the Secret.
 
     `trusted` is the registration's `caBundle`, None if no registration exists.
@@ -29,34 +29,34 @@ def compute_next_issued(
     Raises:
         IssuedUnfit: the certificate has ended, is for other names, or does not match its key.
     """
-    serving = _check_issued(issued, tuple(hosts), now)
+    serving = _validate_issued_certificate(issued, tuple(hosts), now)
     if current is None:
         key = Secret(secrets.token_hex(32))
-        return Holdings(issued.authorities, Secret(""), issued.certificate, issued.key, key)
+        return WebhookSecret(issued.authorities, Secret(""), issued.certificate, issued.key, key)
     known = _join_distinct(issued.authorities, current.authorities)
     if current.certificate == issued.certificate:
         # replicas and API servers have seen it for long: the authority before it goes
-        settled = now - serving.not_valid_before_utc >= 2 * lives.overlap
+        settled = now - serving.not_valid_before_utc >= 2 * lifetimes.overlap
         return msgspec.structs.replace(current, authorities=issued.authorities) if settled else current
     shown = x509.load_pem_x509_certificate(current.certificate.encode())
-    heard = trusted is None or all(pem in trusted for pem in _split_pems(issued.authorities))
-    waited = now - serving.not_valid_before_utc >= lives.overlap
+    heard = ca_bundle is None or all(pem in ca_bundle for pem in _split_pems(issued.authorities))
+    waited = now - serving.not_valid_before_utc >= lifetimes.overlap
     same = set(_split_pems(issued.authorities)) == set(_split_pems(current.authorities))
     if same or (heard and waited) or shown.not_valid_after_utc <= now:
-        return Holdings(known, Secret(""), issued.certificate, issued.key, current.hash_key)
+        return WebhookSecret(known, Secret(""), issued.certificate, issued.key, current.hash_key)
     return msgspec.structs.replace(current, authorities=known)
 
 
-def compute_seconds_to_next_issued(current: Holdings, issued: Issued, now: datetime, lives: Lives) -> float:
+def compute_issued_rotation_delay(current: WebhookSecret, issued: IssuedCertificate, now: datetime, lifetimes: CertificateLifetimes) -> float:
     """When to look again: at the next step, or in an hour. A renewal is heard of."""
     if current.certificate == issued.certificate and current.authorities == issued.authorities:
         return 3600.0
     made = x509.load_pem_x509_certificate(issued.certificate.encode()).not_valid_before_utc
     steps = 2 if current.certificate == issued.certificate else 1
-    return min(3600.0, max(1.0, (made + steps * lives.overlap - now).total_seconds()))
+    return min(3600.0, max(1.0, (made + steps * lifetimes.overlap - now).total_seconds()))
 
 
-def _check_issued(issued: Issued, hosts: tuple[str, ...], now: datetime) -> x509.Certificate:
+def _validate_issued_certificate(issued: IssuedCertificate, hosts: tuple[str, ...], now: datetime) -> x509.Certificate:
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     try:
         serving = x509.load_pem_x509_certificate(issued.certificate.encode())
@@ -65,13 +65,13 @@ def _check_issued(issued: Issued, hosts: tuple[str, ...], now: datetime) -> x509
         fits = private.public_key().public_bytes(*form) == serving.public_key().public_bytes(*form)
         named = serving.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, TypeError, x509.ExtensionNotFound):
-        raise IssuedUnfit("it cannot be read") from None
+        raise InvalidIssuedCertificate("it cannot be read") from None
     if not fits:
-        raise IssuedUnfit("it does not match its key")
+        raise InvalidIssuedCertificate("it does not match its key")
     if serving.not_valid_after_utc <= now:
-        raise IssuedUnfit(f"it ended at {serving.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}")
+        raise InvalidIssuedCertificate(f"it ended at {serving.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}")
     if missing := [host for host in hosts if host not in {str(item.value) for item in named}]:
-        raise IssuedUnfit(f"it is not for {', '.join(missing)}")
+        raise InvalidIssuedCertificate(f"it is not for {', '.join(missing)}")
     return serving
 
 

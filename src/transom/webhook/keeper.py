@@ -11,17 +11,17 @@ import msgspec
 import structlog
 
 from transom.kube.apply import apply
-from transom.kube.backoff import set_within
+from transom.kube.backoff import wait_for_event
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, NotFound, StatusError
-from transom.kube.lease import TERMS, LeaseElection, LeaseTerm, Terms
+from transom.kube.lease import TERMS, LeaseElection, LeaseTerm, LeaseTimings
 from transom.kube.objects import Metadata, UnstructuredObject
 from transom.kube.resources import REGISTRATIONS, SECRETS, Resource
 from transom.pods.environment import PodEgress
-from transom.pods.registration import NAME, TIMEOUT, Called, FailurePolicy, build_registration
+from transom.pods.registration import NAME, TIMEOUT, WebhookEndpoint, FailurePolicy, build_registration
 from transom.proxy.secret import Secret
-from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Issued, Lives, parse_data
-from transom.webhook.renewal import RenewalFailed, Renewed, renew
+from transom.webhook.holdings import EXPIRES, LIVES, WebhookSecret, IssuedCertificate, CertificateLifetimes, parse_webhook_secret
+from transom.webhook.renewal import RenewalFailed, RenewedSecret, renew_certificates
 
 _log: Final = structlog.get_logger("transom.webhook")
 WEBHOOK: Final = "transom-webhook"
@@ -33,7 +33,7 @@ _AGAIN: Final = 5.0
 _LABELS: Final = {"app.kubernetes.io/name": "transom", "app.kubernetes.io/component": "webhook"}
 
 
-def read_shared_data(value: Mapping[str, Any]) -> dict[str, Secret]:
+def decode_secret_data(value: Mapping[str, Any]) -> dict[str, Secret]:
     """Return the data of a Secret as strings, without values that are not strings."""
     values = {}
     for name, encoded in (value.get("data") or {}).items():
@@ -44,7 +44,7 @@ def read_shared_data(value: Mapping[str, Any]) -> dict[str, Secret]:
     return values
 
 
-def parse_shared_egress(data: Mapping[str, Secret]) -> PodEgress | None:
+def parse_pod_egress(data: Mapping[str, Secret]) -> PodEgress | None:
     """Return the last valid settings in the Secret; None if there are none that can be parsed."""
     if EGRESS not in data:
         return None
@@ -62,29 +62,29 @@ class SharedSecretKeeper:
         client: Client,
         namespace: str,
         identity: str,
-        called: Called,
+        endpoint: WebhookEndpoint,
         failure_policy: FailurePolicy,
         egress: Callable[[], PodEgress | None],
         *,
-        issued: Callable[[], Issued | None] | None = None,
-        terms: Terms = TERMS,
-        lives: Lives = LIVES,
+        issued: Callable[[], IssuedCertificate | None] | None = None,
+        timings: LeaseTimings = TERMS,
+        lifetimes: CertificateLifetimes = LIVES,
         timeout: int = TIMEOUT,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
         self._namespace = namespace
-        self._called = called
+        self._called = endpoint
         self._failure_policy: FailurePolicy = failure_policy
         self._timeout = timeout
         self._egress = egress
         self._issued = issued
-        self._lives = lives
+        self._lives = lifetimes
         self._now = now
-        self._current: Holdings | None = None
-        self._renewed: tuple[object, datetime, Renewed] | None = None
+        self._current: WebhookSecret | None = None
+        self._renewed: tuple[object, datetime, RenewedSecret] | None = None
         self._wake = asyncio.Event()
-        self.election = LeaseElection(client, namespace, identity, name=WEBHOOK, terms=terms, now=now)
+        self.election = LeaseElection(client, namespace, identity, name=WEBHOOK, timings=timings, now=now)
         self.registered = False
         """Whether this replica saw the registration as it has to be."""
 
@@ -94,33 +94,33 @@ class SharedSecretKeeper:
 
     async def run(self) -> None:
         """Wait for the lease, and keep while it is held, until cancelled."""
-        await self.election.run(self._serve_term)
+        await self.election.run(self._reconcile_while_leading)
 
-    async def _serve_term(self, holding: LeaseTerm) -> None:
-        client = self._client.with_permit(holding.get_remaining)
+    async def _reconcile_while_leading(self, term: LeaseTerm) -> None:
+        client = self._client.with_permit(term.get_remaining)
         while True:
             self._wake.clear()
             try:
-                seconds = await self._keep(client)
+                seconds = await self._reconcile(client)
             except (ApiError, RenewalFailed) as error:
                 _log.warning("not kept", error=str(error) or type(error).__name__)
                 self.registered = False
                 seconds = _AGAIN
-            await set_within(self._wake, seconds)
+            await wait_for_event(self._wake, seconds)
 
-    async def _keep(self, client: Client) -> float:
+    async def _reconcile(self, client: Client) -> float:
         """Bring Secret and registration up to date; the seconds until the next look. Raises ApiError."""
         registered = await _read_if_exists(client, REGISTRATIONS, NAME)
         secret = await _read_if_exists(client, SECRETS, WEBHOOK, self._namespace)
-        data = read_shared_data(secret.value) if secret else {}
+        data = decode_secret_data(secret.value) if secret else {}
         egress = self._egress()
-        renewed = await self._compute_certificates(data, _get_trusted_authorities(registered))
-        await self._share(client, data, renewed, egress)
+        renewed = await self._compute_certificates(data, _get_ca_bundle(registered))
+        await self._write_secret(client, data, renewed, egress)
         if egress is not None:
-            await self._register(client, renewed.holdings, egress, registered)
+            await self._write_registration(client, renewed.holdings, egress, registered)
         return renewed.seconds
 
-    async def _compute_certificates(self, data: Mapping[str, Secret], trusted: str | None) -> Renewed:
+    async def _compute_certificates(self, data: Mapping[str, Secret], ca_bundle: str | None) -> RenewedSecret:
         """Return the desired contents; nothing is computed while the last result is valid. Raises RenewalFailed."""
         now = self._now()
         issued = self._issued() if self._issued else None
@@ -128,16 +128,16 @@ class SharedSecretKeeper:
             raise RenewalFailed("no Secret with tls.crt, tls.key and ca.crt of the requested certificate exists")
         if self._renewed is not None:
             question, until, renewed = self._renewed
-            if question == (parse_data(data), trusted, issued) and now < until:
+            if question == (parse_webhook_secret(data), ca_bundle, issued) and now < until:
                 return msgspec.structs.replace(renewed, seconds=(until - now).total_seconds())
-        renewed = await renew(data, self._current, tuple(self._list_hosts()), now, trusted, self._lives, issued)
-        if parse_data(data) != renewed.holdings:
+        renewed = await renew_certificates(data, self._current, tuple(self._list_hosts()), now, ca_bundle, self._lives, issued)
+        if parse_webhook_secret(data) != renewed.holdings:
             _log.info("certificates made", expires=renewed.expires.isoformat())
         self._current = renewed.holdings
-        self._renewed = ((renewed.holdings, trusted, issued), now + timedelta(seconds=renewed.seconds), renewed)
+        self._renewed = ((renewed.holdings, ca_bundle, issued), now + timedelta(seconds=renewed.seconds), renewed)
         return renewed
 
-    async def _share(self, client: Client, data: Mapping[str, Secret], renewed: Renewed, egress: PodEgress | None) -> None:
+    async def _write_secret(self, client: Client, data: Mapping[str, Secret], renewed: RenewedSecret, egress: PodEgress | None) -> None:
         wanted = {**renewed.holdings.to_data(), EXPIRES: Secret(renewed.expires.isoformat())}
         if egress is not None:
             wanted[EGRESS] = Secret(msgspec.json.encode(egress).decode())
@@ -154,7 +154,7 @@ class SharedSecretKeeper:
         }
         await client.apply(SECRETS, value, WEBHOOK, self._namespace)
 
-    async def _register(self, client: Client, made: Holdings, egress: PodEgress, live: UnstructuredObject | None) -> None:
+    async def _write_registration(self, client: Client, secret: WebhookSecret, egress: PodEgress, live: UnstructuredObject | None) -> None:
         try:
             role = await client.get(_CLUSTER_ROLES, WEBHOOK)
         except NotFound:
@@ -174,7 +174,7 @@ class SharedSecretKeeper:
             "name": WEBHOOK,
             "uid": role.metadata.uid,
         }
-        desired = build_registration(egress, self._called, made.authorities, self._failure_policy, owner, self._timeout)
+        desired = build_registration(egress, self._called, secret.authorities, self._failure_policy, owner, self._timeout)
         written = await apply(client, REGISTRATIONS, desired, live=live.value if live else None)
         if written:
             _log.info("registered", entries=len(desired["webhooks"]), failure_policy=self._failure_policy)
@@ -204,7 +204,7 @@ async def _read_if_exists(
         return None
 
 
-def _get_trusted_authorities(registered: UnstructuredObject | None) -> str | None:
+def _get_ca_bundle(registered: UnstructuredObject | None) -> str | None:
     """Return the authorities that the API server trusts; None without a registration."""
     entries = (registered.value.get("webhooks") or ()) if registered else ()
     bundles = [(entry.get("clientConfig") or {}).get("caBundle") or "" for entry in entries]

@@ -40,15 +40,15 @@ class WebhookMetrics:
         else:
             self._requests.labels(str(code)).inc()
 
-    def count_pod(self, made: Patch | None) -> None:
+    def count_pod(self, patch: Patch | None) -> None:
         """Count a pod; None: the settings are not known."""
-        if made is None:
+        if patch is None:
             self._unknown.inc()
-        elif made.operations:
+        elif patch.operations:
             self._patched.inc()
         else:
             counters = {WITHHELD: self._withheld, **dict.fromkeys(TOO_LARGE, self._too_large)}
-            counters.get(made.proxy or "", self._untouched).inc()
+            counters.get(patch.proxy or "", self._untouched).inc()
 
     def count_dropped(self) -> None:
         """Count a connection that ended for another one."""
@@ -58,9 +58,9 @@ class WebhookMetrics:
         """Note the end of the certificate that is shown."""
         self._expiry.set(when.timestamp())
 
-    def follow(self, known: Callable[[], bool]) -> None:
+    def follow(self, are_settings_known: Callable[[], bool]) -> None:
         """Ask at each scrape whether the settings are known."""
-        self._known.set_function(lambda: float(known()))
+        self._known.set_function(lambda: float(are_settings_known()))
 
     def render(self) -> bytes:
         """All of them in the exposition format 0.0.4."""

@@ -12,14 +12,14 @@ from datetime import datetime
 import msgspec
 
 from transom.proxy.secret import Secret
-from transom.webhook.holdings import AUTHORITY, CERTIFICATE, KEY, Holdings, Issued, Lives, parse_data, parse_issued
+from transom.webhook.holdings import AUTHORITY, CERTIFICATE, KEY, WebhookSecret, IssuedCertificate, CertificateLifetimes, parse_webhook_secret, parse_issued
 
 
 class RenewalFailed(Exception):
     """There is nothing that can be served, or the process ended without an answer. Its text holds no key."""
 
 
-class Order(msgspec.Struct, frozen=True):
+class RenewalRequest(msgspec.Struct, frozen=True):
     """The input of `compute_next_holdings`: the Secret's data, or what was last known where they are damaged.
 
     `issued` is the data of a Certificate's Secret, if another program issues the served certificate.
@@ -30,7 +30,7 @@ class Order(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...]
     now: datetime
     trusted: str | None
-    lives: Lives
+    lives: CertificateLifetimes
     issued: dict[str, str] = {}
 
 
@@ -44,26 +44,26 @@ class RenewalResult(msgspec.Struct, frozen=True):
     """Why what was issued cannot be served."""
 
 
-class Renewed(msgspec.Struct, frozen=True):
+class RenewedSecret(msgspec.Struct, frozen=True):
     """An outcome, read."""
 
-    holdings: Holdings
+    holdings: WebhookSecret
     expires: datetime
     seconds: float
 
 
-async def renew(
+async def renew_certificates(
     data: Mapping[str, Secret],
-    known: Holdings | None,
+    last_known: WebhookSecret | None,
     hosts: tuple[str, ...],
     now: datetime,
-    trusted: str | None,
-    lives: Lives,
-    issued: Issued | None = None,
-) -> Renewed:
+    ca_bundle: str | None,
+    lifetimes: CertificateLifetimes,
+    issued: IssuedCertificate | None = None,
+) -> RenewedSecret:
     """Compute the required content of the Secret. Raises RenewalFailed."""
-    order = Order(
-        _reveal_data(data), _reveal_data(known.to_data()) if known else {}, hosts, now, trusted, lives, _reveal_issued(issued)
+    order = RenewalRequest(
+        _reveal_data(data), _reveal_data(last_known.to_data()) if last_known else {}, hosts, now, ca_bundle, lifetimes, _reveal_issued(issued)
     )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", __name__, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
@@ -79,46 +79,46 @@ async def renew(
         raise RenewalFailed(f"the process that makes certificates ended with {process.returncode}") from None
     if outcome.unfit:
         raise RenewalFailed(f"the certificate that was issued cannot be served: {outcome.unfit}")
-    current = parse_data({name: Secret(text) for name, text in outcome.data.items()})
+    current = parse_webhook_secret({name: Secret(text) for name, text in outcome.data.items()})
     if current is None:
         raise RenewalFailed("the process that makes certificates made too few")
-    return Renewed(current, outcome.expires, outcome.seconds)
+    return RenewedSecret(current, outcome.expires, outcome.seconds)
 
 
 def _reveal_data(data: Mapping[str, Secret]) -> dict[str, str]:
     return {name: item.reveal() for name, item in data.items()}
 
 
-def _reveal_issued(issued: Issued | None) -> dict[str, str]:
+def _reveal_issued(issued: IssuedCertificate | None) -> dict[str, str]:
     return {AUTHORITY: issued.authorities, CERTIFICATE: issued.certificate, KEY: issued.key.reveal()} if issued else {}
 
 
-def run_order(order: Order) -> RenewalResult:
+def run_renewal(order: RenewalRequest) -> RenewalResult:
     """Run an order in the process."""
-    from transom.webhook.certificates import compute_next_holdings, compute_seconds_to_next, get_expiry, parse_holdings
+    from transom.webhook.certificates import compute_next_secret, compute_rotation_delay, get_expiry, parse_matching_secret
 
-    if issued := parse_issued(_seal_data(order.issued)):
-        return _run_issued_order(order, issued)
-    current = next((parsed for data in (order.data, order.known) if (parsed := parse_holdings(_seal_data(data)))), None)
-    made = compute_next_holdings(current, order.hosts, order.now, order.trusted, order.lives)
-    return RenewalResult(_reveal_data(made.to_data()), get_expiry(made), compute_seconds_to_next(made, order.now, order.lives))
+    if issued := parse_issued(_wrap_in_secrets(order.issued)):
+        return _renew_from_issued(order, issued)
+    current = next((parsed for data in (order.data, order.known) if (parsed := parse_matching_secret(_wrap_in_secrets(data)))), None)
+    made = compute_next_secret(current, order.hosts, order.now, order.trusted, order.lives)
+    return RenewalResult(_reveal_data(made.to_data()), get_expiry(made), compute_rotation_delay(made, order.now, order.lives))
 
 
-def _run_issued_order(order: Order, issued: Issued) -> RenewalResult:
-    from transom.webhook.certificates import get_expiry, parse_readable
-    from transom.webhook.issued import IssuedUnfit, compute_next_issued, compute_seconds_to_next_issued
+def _renew_from_issued(order: RenewalRequest, issued: IssuedCertificate) -> RenewalResult:
+    from transom.webhook.certificates import get_expiry, parse_readable_secret
+    from transom.webhook.issued import InvalidIssuedCertificate, compute_issued_secret, compute_issued_rotation_delay
 
-    current = next((parsed for data in (order.data, order.known) if (parsed := parse_readable(_seal_data(data)))), None)
+    current = next((parsed for data in (order.data, order.known) if (parsed := parse_readable_secret(_wrap_in_secrets(data)))), None)
     try:
-        made = compute_next_issued(current, issued, order.hosts, order.now, order.trusted, order.lives)
-    except IssuedUnfit as error:
+        made = compute_issued_secret(current, issued, order.hosts, order.now, order.trusted, order.lives)
+    except InvalidIssuedCertificate as error:
         return RenewalResult({}, order.now, 0, str(error))
     return RenewalResult(
-        _reveal_data(made.to_data()), get_expiry(made), compute_seconds_to_next_issued(made, issued, order.now, order.lives)
+        _reveal_data(made.to_data()), get_expiry(made), compute_issued_rotation_delay(made, issued, order.now, order.lives)
     )
 
 
-def _seal_data(data: Mapping[str, str]) -> dict[str, Secret]:
+def _wrap_in_secrets(data: Mapping[str, str]) -> dict[str, Secret]:
     return {name: Secret(text) for name, text in data.items()}
 
 
@@ -127,7 +127,7 @@ def main() -> None:
     order_bytes = sys.stdin.buffer.read()
     if not order_bytes:
         return
-    answer = msgspec.json.encode(run_order(msgspec.json.decode(order_bytes, type=Order)))
+    answer = msgspec.json.encode(run_renewal(msgspec.json.decode(order_bytes, type=RenewalRequest)))
     with contextlib.suppress(BrokenPipeError), sys.stdout.buffer as output:
         output.write(answer)
 

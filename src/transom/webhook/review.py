@@ -33,7 +33,7 @@ _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 """A DNS-1123 label (kubernetes.io, "Object Names and IDs")."""
 
 
-class NoReview(ValueError):
+class InvalidReview(ValueError):
     """A body that is not an AdmissionReview; the message has the problem but nothing of the body."""
 
 
@@ -54,7 +54,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
     dry_run: bool | None = None
 
     @property
-    def concerns_pods(self) -> bool:
+    def is_about_pods(self) -> bool:
         """Whether it is about a pod that is created, or about new ephemeral containers of one."""
         if self.kind.kind != "Pod" or self.kind.group or self.kind.version != "v1":
             return False
@@ -112,7 +112,7 @@ _decode_any: Final = msgspec.json.Decoder(_Review[AdmissionRequest]).decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def read(body: bytes) -> AdmissionRequest:
+def parse_review_request(body: bytes) -> AdmissionRequest:
     """Return the request of a review: a PodRequest or an OversizedRequest wherever it concerns pods. Raises NoReview."""
     review: _Review[PodRequest] | _Review[OversizedRequest] | _Review[AdmissionRequest]
     if has_more_values(body, MAX_VALUES):
@@ -124,9 +124,9 @@ def read(body: bytes) -> AdmissionRequest:
             # nothing of a pod that is read here lies so deep
             review = _parse_review(truncate_nesting(body))
     if review.api_version != API_VERSION or review.kind != KIND:
-        raise NoReview(f"this is no {KIND} of {API_VERSION}")
+        raise InvalidReview(f"this is no {KIND} of {API_VERSION}")
     if review.request is None or not review.request.uid:
-        raise NoReview("the review has no request, or its request no uid")
+        raise InvalidReview("the review has no request, or its request no uid")
     _check_names(review.request)
     return review.request
 
@@ -134,14 +134,14 @@ def read(body: bytes) -> AdmissionRequest:
 def _check_names(request: AdmissionRequest) -> None:
     """Raise NoReview for what no API server sends, and what would become part of events, logs and requests."""
     if len(request.uid) > _MAX_UID:
-        raise NoReview(f"request.uid has more than {_MAX_UID} characters")
+        raise InvalidReview(f"request.uid has more than {_MAX_UID} characters")
     pod = request.object if isinstance(request, PodRequest) else None
     for field, namespace in (
         ("request.namespace", request.namespace),
         ("request.object.metadata.namespace", pod.metadata.namespace if pod is not None else None),
     ):
         if namespace and not _NAMESPACE.match(namespace):
-            raise NoReview(f"{field} is not a valid name of a namespace")
+            raise InvalidReview(f"{field} is not a valid name of a namespace")
 
 
 def _parse_review(body: bytes) -> _Review[PodRequest] | _Review[AdmissionRequest]:
@@ -149,20 +149,20 @@ def _parse_review(body: bytes) -> _Review[PodRequest] | _Review[AdmissionRequest
     try:
         return _decode(body)
     except msgspec.ValidationError as error:
-        review = _read_any(body)
-        if review.request is not None and review.request.concerns_pods:
-            raise NoReview(f"the object is not a valid pod: {error}") from None
+        review = _decode_other_review(body)
+        if review.request is not None and review.request.is_about_pods:
+            raise InvalidReview(f"the object is not a valid pod: {error}") from None
         return review
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise NoReview("the body is not JSON") from None
+        raise InvalidReview("the body is not JSON") from None
 
 
-def limit_patch(made: Patch, body: bytes) -> Patch:
+def limit_patch(patch: Patch, body: bytes) -> Patch:
     """Return the patch, or an empty one if the pod would exceed the API server's limit."""
-    added = made.operations.encoded.size if made.operations else 0
+    added = patch.operations.encoded.size if patch.operations else 0
     if not added or len(body) + added <= MAX_POD or _measure_pod(body) + added <= MAX_POD:
-        return made
-    return build_empty_patch(_TOO_LARGE, made.warnings)
+        return patch
+    return build_empty_patch(_TOO_LARGE, patch.warnings)
 
 
 def _measure_pod(body: bytes) -> int:
@@ -177,44 +177,44 @@ def _read_oversized(body: bytes) -> _Review[OversizedRequest]:
     try:
         return _decode_oversized(body)
     except msgspec.ValidationError as error:
-        raise NoReview(f"not a valid AdmissionReview: {error}") from None
+        raise InvalidReview(f"not a valid AdmissionReview: {error}") from None
     except RecursionError:
-        raise NoReview(f"{_TOO_MANY}, and is nested too deeply") from None
+        raise InvalidReview(f"{_TOO_MANY}, and is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise NoReview("the body is not JSON") from None
+        raise InvalidReview("the body is not JSON") from None
 
 
-def _read_any(body: bytes) -> _Review[AdmissionRequest]:
+def _decode_other_review(body: bytes) -> _Review[AdmissionRequest]:
     try:
         return _decode_any(body)
     except msgspec.ValidationError as error:
-        raise NoReview(f"not a valid AdmissionReview: {error}") from None
+        raise InvalidReview(f"not a valid AdmissionReview: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise NoReview("the body is not JSON") from None
+        raise InvalidReview("the body is not JSON") from None
 
 
-def decide(request: AdmissionRequest, labels: Mapping[str, str], patcher: PodPatcher) -> Patch | None:
+def build_request_patch(request: AdmissionRequest, labels: Mapping[str, str], patcher: PodPatcher) -> Patch | None:
     """Return the patch of the pod; None for an object that is not a pod. Raises NoReview."""
-    if isinstance(request, OversizedRequest) and request.concerns_pods:
+    if isinstance(request, OversizedRequest) and request.is_about_pods:
         return build_empty_patch(_TOO_MANY)
-    if not isinstance(request, PodRequest) or not request.concerns_pods:
+    if not isinstance(request, PodRequest) or not request.is_about_pods:
         return None
     pod = request.object
     if pod is None:
-        raise NoReview("request.object is missing")
+        raise InvalidReview("request.object is missing")
     before = request.old_object if request.ephemeral else None
     if before is None and request.ephemeral:
-        raise NoReview("request.oldObject is missing")
+        raise InvalidReview("request.oldObject is missing")
     namespace = request.namespace or pod.metadata.namespace or ""
     return patcher.build_patch(pod, namespace, labels, before=before)
 
 
-def build_answer(request: AdmissionRequest, made: Patch | None, warnings: tuple[str, ...] = ()) -> bytes:
+def build_answer(request: AdmissionRequest, patch: Patch | None, warnings: tuple[str, ...] = ()) -> bytes:
     """Build the review with its response, which always allows the object."""
-    if made is None:
+    if patch is None:
         return _encode(_Answer(_Response(request.uid, True)))
-    annotations = {"proxy": format_proxy_result(made)[:_MAX_TEXT], "ca": format_ca_result(made)[:_MAX_TEXT]}
-    operations = made.operations
+    annotations = {"proxy": format_proxy_result(patch)[:_MAX_TEXT], "ca": format_ca_result(patch)[:_MAX_TEXT]}
+    operations = patch.operations
     return _encode(
         _Answer(
             _Response(
@@ -223,11 +223,11 @@ def build_answer(request: AdmissionRequest, made: Patch | None, warnings: tuple[
                 "JSONPatch" if operations else None,
                 operations.encoded.base64 if operations else None,
                 annotations,
-                tuple(f"transom: {_cut(warning, MAX_WARNING)}" for warning in made.warnings + warnings),
+                tuple(f"transom: {_cut(warning, MAX_WARNING)}" for warning in patch.warnings + warnings),
             )
         )
     )
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

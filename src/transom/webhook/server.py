@@ -17,8 +17,8 @@ from aiohttp import web
 from transom.http_server.connection import BoundedConnection, ConnectionEvents
 from transom.http_server.server import BoundedServer, ServerBounds
 from transom.webhook.connection import AdmissionConnection
-from transom.webhook.holdings import Holdings
-from transom.webhook.review import NoReview
+from transom.webhook.holdings import WebhookSecret
+from transom.webhook.review import InvalidReview
 
 _log: Final = structlog.get_logger("transom.webhook")
 PATHS: Final = ("/pods", "/pods-with-ca")
@@ -50,7 +50,7 @@ class AdmissionServer:
         self._observe = observe
         self._body_bytes = 0
         bounds = ServerBounds(MAX_CONNECTIONS, _IDLE_SECONDS, BODY_SECONDS)
-        self._server = BoundedServer(self._handle, bounds, connect=self._connect, count_dropped=count_dropped)
+        self._server = BoundedServer(self._handle, bounds, connect=self._create_connection, count_dropped=count_dropped)
         self.draining = False
         """Whether responses close the connection, so that clients reconnect to another replica."""
 
@@ -60,8 +60,8 @@ class AdmissionServer:
         async with self._server.serve(address, context) as port:
             yield port
 
-    def _connect(self, manager: web.Server, events: ConnectionEvents, **more: Any) -> BoundedConnection:
-        return AdmissionConnection(manager, events, self._answer_at_once, self._accepts_request, **more)
+    def _create_connection(self, manager: web.Server, events: ConnectionEvents, **more: Any) -> BoundedConnection:
+        return AdmissionConnection(manager, events, self._answer_and_observe, self._accepts_request, **more)
 
     async def _handle(self, request: web.BaseRequest) -> web.Response:
         began = time.perf_counter()
@@ -90,7 +90,7 @@ class AdmissionServer:
             return _build_status(503, "ServiceUnavailable", f"{MAX_BODIES:,} bytes of other requests are on their way")
         except web.RequestPayloadError:
             return _build_status(400, "BadRequest", "the body ended too early")
-        return _build_json(*self._answer(body, path))
+        return _build_json(*self._answer_review(body, path))
 
     async def _read_body(self, request: web.BaseRequest) -> bytes:
         """Raise _BodyTooLarge, _TooManyBodies, and what aiohttp raises for a body that ends early."""
@@ -112,15 +112,15 @@ class AdmissionServer:
     def _accepts_request(self, method: str, path: str) -> bool:
         return method == "POST" and path in PATHS and not self.draining
 
-    def _answer_at_once(self, body: bytes, path: str, began: float) -> tuple[int, bytes]:
-        status, content = self._answer(body, path)
+    def _answer_and_observe(self, body: bytes, path: str, began: float) -> tuple[int, bytes]:
+        status, content = self._answer_review(body, path)
         self._observe(status, time.perf_counter() - began)
         return status, content
 
-    def _answer(self, body: bytes, path: str) -> tuple[int, bytes]:
+    def _answer_review(self, body: bytes, path: str) -> tuple[int, bytes]:
         try:
             return 200, self._review(body, path)
-        except NoReview as error:
+        except InvalidReview as error:
             return 400, _render_status(400, "BadRequest", str(error))
         except Exception:  # noqa: BLE001  # one request's trouble is its own
             _log.exception("internal error; the other requests continue")
@@ -170,14 +170,14 @@ class ServingContext:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.context.set_ciphers(_CIPHERS)
-        self._shown: Holdings | None = None
+        self._shown: WebhookSecret | None = None
 
     @property
     def ready(self) -> bool:
         """Whether there is a certificate to show."""
         return self._shown is not None
 
-    def show(self, current: Holdings) -> bool:
+    def show(self, current: WebhookSecret) -> bool:
         """Show this certificate from now on; whether it is another one. Raises ssl.SSLError if it does not match its key."""
         if self._shown is not None and self._shown.certificate == current.certificate:
             return False

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from transom.kube.bounds import get_bound
+from transom.kube.bounds import get_memory_limit
 from transom.kube.client import Client
 from transom.kube.objects import Projected
-from transom.kube.reflector import PACE, Reflector, ReflectorPace
+from transom.kube.reflector import PACE, Reflector, ReflectorTimings
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
 from transom.pods.namespace_services import EXTERNAL_NAME
@@ -31,7 +31,7 @@ class NamedService(Projected, frozen=True):
     spec: _ServiceType | None = None
 
     @property
-    def leads_outside(self) -> bool:
+    def is_external_name(self) -> bool:
         """Whether its name leads to a foreign host."""
         return self.spec is not None and self.spec.type == EXTERNAL_NAME
 
@@ -39,11 +39,11 @@ class NamedService(Projected, frozen=True):
 NAMED_SERVICES: Final = Resource("", "v1", "Service", "services", True, NamedService)
 
 
-class FollowedServices:
+class ServiceNameWatcher:
     """Reads and watches the Services of all namespaces while they are needed. `run` works until it is cancelled."""
 
     def __init__(
-        self, client: Client, changed: Callable[[str], None], decided: Callable[[], None], pace: ReflectorPace = PACE
+        self, client: Client, changed: Callable[[str], None], decided: Callable[[], None], timings: ReflectorTimings = PACE
     ) -> None:
         """Follow nothing yet.
 
@@ -52,11 +52,11 @@ class FollowedServices:
         self._client = client
         self._changed = changed
         self._on_decided = decided
-        self._pace = pace
+        self._pace = timings
         self._needed = False
         self._wake = asyncio.Event()
         self._names: dict[str, set[str]] = {}
-        self._store, self.reflector = self._build()
+        self._store, self.reflector = self._build_store_and_reflector()
 
     @property
     def decided(self) -> bool:
@@ -78,7 +78,7 @@ class FollowedServices:
         """Return the names of a namespace's Services, without those that lead to a foreign host."""
         return frozenset(self._names.get(namespace, ()))
 
-    def set_needed(self, *, needed: bool) -> None:
+    def set_watch_needed(self, *, needed: bool) -> None:
         """Begin or end to follow them."""
         if needed != self._needed:
             self._needed = needed
@@ -94,31 +94,31 @@ class FollowedServices:
             self._wake.clear()
             if not self._needed:
                 self._names.clear()
-                self._store, self.reflector = self._build()
+                self._store, self.reflector = self._build_store_and_reflector()
                 await self._wake.wait()
                 continue
-            self.reflector.forget_version()
+            self.reflector.forget_resource_version()
             async with asyncio.TaskGroup() as group:
                 following = group.create_task(self.reflector.run())
-                waiting = group.create_task(self._announce())
+                waiting = group.create_task(self._notify_when_decided())
                 await self._wake.wait()
                 following.cancel()
                 waiting.cancel()
 
-    async def _announce(self) -> None:
+    async def _notify_when_decided(self) -> None:
         await self.reflector.decided.wait()
         self._on_decided()
 
-    def _build(self) -> tuple[Store[NamedService], Reflector[Any]]:
-        store: Store[NamedService] = Store(bound=get_bound(NAMED_SERVICES))
+    def _build_store_and_reflector(self) -> tuple[Store[NamedService], Reflector[Any]]:
+        store: Store[NamedService] = Store(memory_limit=get_memory_limit(NAMED_SERVICES))
         store.subscribe(self._on_change)
-        return store, Reflector(self._client, NAMED_SERVICES, store, pace=self._pace)
+        return store, Reflector(self._client, NAMED_SERVICES, store, timings=self._pace)
 
     def _on_change(self, key: ObjectKey, before: NamedService | None, after: NamedService | None) -> None:
         namespace = key.namespace or ""
         names = self._names.setdefault(namespace, set())
         count = len(names)
-        if after is None or after.leads_outside:
+        if after is None or after.is_external_name:
             names.discard(key.name)
         else:
             names.add(key.name)

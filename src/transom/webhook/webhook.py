@@ -17,23 +17,23 @@ from transom.controllers.runtime.watched_settings import SettingsInformers
 from transom.http_server.server import raise_file_limit
 from transom.kube.client import Client
 from transom.kube.events import EventRecorder, Regarding
-from transom.kube.lease import TERMS, Terms
+from transom.kube.lease import TERMS, LeaseTimings
 from transom.kube.objects import Namespace, ObjectMeta, Projected, UnstructuredObject
-from transom.kube.reflector import PACE, ReflectorPace
+from transom.kube.reflector import PACE, ReflectorTimings
 from transom.kube.resources import LABELLED_NAMESPACES, REGISTRATIONS, Resource
 from transom.kube.store import ObjectKey
 from transom.pods.decision import INJECT_CA
 from transom.pods.environment import LEDGER, NOTED, SECRET, PodEgress, build_pod_egress
-from transom.pods.namespace_services import add_service_names, warn_of_missing_names
+from transom.pods.namespace_services import add_service_names, with_missing_names_warning
 from transom.pods.patch import PodPatcher, format_missing_secret
-from transom.pods.registration import NAME, PATH_WITH_CA, TIMEOUT, Called, FailurePolicy
+from transom.pods.registration import NAME, PATH_WITH_CA, TIMEOUT, WebhookEndpoint, FailurePolicy
 from transom.proxy.secret import Secret
 from transom.webhook import review
-from transom.webhook.holdings import EXPIRES, LIVES, Holdings, Issued, Lives, parse_data, parse_issued
-from transom.webhook.keeper import WEBHOOK, SharedSecretKeeper, parse_shared_egress, read_shared_data
+from transom.webhook.holdings import EXPIRES, LIVES, WebhookSecret, IssuedCertificate, CertificateLifetimes, parse_webhook_secret, parse_issued
+from transom.webhook.keeper import WEBHOOK, SharedSecretKeeper, parse_pod_egress, decode_secret_data
 from transom.webhook.metrics import WebhookMetrics
 from transom.webhook.server import AdmissionServer, ServingContext
-from transom.webhook.service_names import FollowedServices
+from transom.webhook.service_names import ServiceNameWatcher
 
 _log: Final = structlog.get_logger("transom.webhook")
 _AFTER_RESTORE: Final = 10.0
@@ -69,9 +69,9 @@ class WebhookOptions(msgspec.Struct, frozen=True):
     """Seconds that the API server waits for an answer."""
     drain: float = 5.0
     """Seconds after SIGTERM in which requests are still taken: others have to learn first that it goes."""
-    lives: Lives = LIVES
-    terms: Terms = TERMS
-    reflector: ReflectorPace = PACE
+    lives: CertificateLifetimes = LIVES
+    terms: LeaseTimings = TERMS
+    reflector: ReflectorTimings = PACE
 
 
 class Webhook:
@@ -96,15 +96,15 @@ class Webhook:
         self.settings = CurrentSettings(self._informers, client.connection.server, now)
         self._recorder = EventRecorder(client, instance=self._identity)
         self._context = ServingContext()
-        self._current: Holdings | None = None
-        self._issued: Issued | None = None
+        self._current: WebhookSecret | None = None
+        self._issued: IssuedCertificate | None = None
         self._certified = asyncio.Event()
         self._remembered: PodEgress | None = None
         self._patcher: PodPatcher | None = None
         self._namespace_patchers: dict[str, PodPatcher] = {}
-        self._services = FollowedServices(client, self._on_names_change, self._compute, options.reflector)
+        self._services = ServiceNameWatcher(client, self._on_names_change, self._update_patcher, options.reflector)
         self._has_secret: frozenset[str] = frozenset()
-        called = Called(options.namespace, WEBHOOK, options.url)
+        called = WebhookEndpoint(options.namespace, WEBHOOK, options.url)
         self.keeper = SharedSecretKeeper(
             client,
             options.namespace,
@@ -113,18 +113,18 @@ class Webhook:
             options.failure_policy,
             lambda: self.egress if self.port is not None else None,
             issued=(lambda: self._issued) if options.certificate_secret else None,
-            terms=options.terms,
-            lives=options.lives,
+            timings=options.terms,
+            lifetimes=options.lives,
             timeout=options.timeout,
             now=now,
         )
-        self._server = AdmissionServer(self._review, self.metrics.count_request, self.metrics.count_dropped)
+        self._server = AdmissionServer(self._answer_review, self.metrics.count_request, self.metrics.count_dropped)
         self.metrics.follow(lambda: self._patcher is not None)
         registrations.subscribe(lambda _, __, ___: self.keeper.wake())
         self._informers.secrets.subscribe(self._on_secret_change)
         namespaces.subscribe(self._on_namespace_change)
         services.subscribe(self._on_service_change)
-        self.settings.on_update(self._compute)
+        self.settings.subscribe_to_updates(self._update_patcher)
         self._client = client
         self._stopping = False
         self.port: int | None = None
@@ -164,7 +164,7 @@ class Webhook:
                 self.settings.run(),
                 self.keeper.run(),
                 self._recorder.run(),
-                self._follow_restores(),
+                self._reload_after_restores(),
                 self._serve(stop, address),
             )
         ]
@@ -178,7 +178,7 @@ class Webhook:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
-    async def _follow_restores(self) -> None:
+    async def _reload_after_restores(self) -> None:
         """Read everything again after a restore of the cluster; requests are answered meanwhile."""
         history = self._client.history
         while True:
@@ -209,19 +209,19 @@ class Webhook:
 
     # --- a request
 
-    def _review(self, body: bytes, path: str) -> bytes:
+    def _answer_review(self, body: bytes, path: str) -> bytes:
         """Answer a review. Raises NoReview."""
-        request = review.read(body)
+        request = review.parse_review_request(body)
         patcher = self._patcher
         if patcher is None:
             # a pod is never kept from starting by what this server does not know
-            if request.concerns_pods:
+            if request.is_about_pods:
                 self.metrics.count_pod(None)
             return review.build_answer(request, None)
         namespace = request.namespace or ""
-        if patcher.egress.service_names and request.concerns_pods:
+        if patcher.egress.service_names and request.is_about_pods:
             patcher = self._get_namespace_patcher(namespace, patcher.egress)
-        made = review.decide(request, self._read_labels(namespace, path), patcher)
+        made = review.build_request_patch(request, self._read_labels(namespace, path), patcher)
         if made is None:
             return review.build_answer(request, None)
         made = review.limit_patch(made, body)
@@ -240,7 +240,7 @@ class Webhook:
         if patcher is None or self._services.fault:
             egress = add_service_names(egress, namespace, self._services.list_names(namespace))
             if fault := self._services.fault:
-                return PodPatcher(warn_of_missing_names(egress, fault), _NAMESPACE_SHAPES)
+                return PodPatcher(with_missing_names_warning(egress, fault), _NAMESPACE_SHAPES)
             patcher = PodPatcher(egress, _NAMESPACE_SHAPES)
             while len(self._namespace_patchers) >= _NAMESPACE_PATCHERS:
                 del self._namespace_patchers[next(iter(self._namespace_patchers))]
@@ -261,22 +261,22 @@ class Webhook:
         if name == (self._options.namespace, LEDGER):
             self._on_ledger_change(after)
         if name == (self._options.namespace, self._options.certificate_secret):
-            self._issued = parse_issued(read_shared_data(after.value)) if after else None
+            self._issued = parse_issued(decode_secret_data(after.value)) if after else None
             self.keeper.wake()
         if name != (self._options.namespace, WEBHOOK):
             return
         self.keeper.wake()
-        data = read_shared_data(after.value) if after else {}
-        current = parse_data(data)
+        data = decode_secret_data(after.value) if after else {}
+        current = parse_webhook_secret(data)
         # the leader repairs a damaged Secret; the certificate in use stays
         if current is None or not self._load_certificate(current, data):
             return
         self._current = current
-        self._remembered = parse_shared_egress(data) or self._remembered
+        self._remembered = parse_pod_egress(data) or self._remembered
         self._certified.set()
-        self._compute()
+        self._update_patcher()
 
-    def _load_certificate(self, current: Holdings, data: Mapping[str, Secret]) -> bool:
+    def _load_certificate(self, current: WebhookSecret, data: Mapping[str, Secret]) -> bool:
         """Load the certificate. Return False if it cannot be served."""
         try:
             another = self._context.show(current)
@@ -302,12 +302,12 @@ class Webhook:
 
     def _on_service_change(self, name: ObjectKey, before: _ServiceObject | None, after: _ServiceObject | None) -> None:
         self._kubernetes = after.spec.cluster_ip if after and after.spec else None
-        self._compute()
+        self._update_patcher()
 
     def _on_names_change(self, namespace: str) -> None:
         self._namespace_patchers.pop(namespace, None)
 
-    def _compute(self) -> None:
+    def _update_patcher(self) -> None:
         """Compute what pods get from the current state."""
         if self._current is None or self.settings.newest is None:
             return
@@ -317,7 +317,7 @@ class Webhook:
             made = self._remembered or self.egress or PodEgress(self._options.namespace)
         else:
             made = build_pod_egress(own, self._options.namespace, self._kubernetes, self._current.hash_key.reveal().encode())
-        self._services.set_needed(needed=made.service_names)
+        self._services.set_watch_needed(needed=made.service_names)
         if made.service_names and not self._services.decided:
             # a pod keeps its list: none is created without the names. This is called again once they are read
             return

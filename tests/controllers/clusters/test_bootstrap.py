@@ -16,7 +16,7 @@ from tests.support.management.management import Management
 from tests.support.management.manifests import RFC_LINE
 
 from transom.controllers.clusters.bootstrap import run_for_each_cluster
-from transom.controllers.clusters.objects import KeepResult
+from transom.controllers.clusters.objects import ObjectResult
 from transom.kube.resources import SECRETS
 from transom.kube.store import ObjectKey
 
@@ -229,9 +229,9 @@ async def test_clusters_that_the_peer_gives_no_proxy_are_named_before_they_get_o
 
 
 async def test_after_ctrl_c_it_is_known_which_clusters_are_done() -> None:
-    begun, done = asyncio.Event(), KeepResult("Secret", "org", "one-cluster-values", "created")
+    begun, done = asyncio.Event(), ObjectResult("Secret", "org", "one-cluster-values", "created")
 
-    async def work(place: ObjectKey, _: object) -> list[KeepResult]:
+    async def work(place: ObjectKey, _: object) -> list[ObjectResult]:
         if place.name == "one":
             return [done]
         begun.set()

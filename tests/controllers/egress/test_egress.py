@@ -17,7 +17,7 @@ from lab import openshift
 from transom.controllers.runtime import settings
 from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
-from transom.kube.store import Malformed, Store
+from transom.kube.store import MalformedObject, Store
 from transom.operations.metrics import OperatorMetrics
 from transom.proxy.trust import SYSTEM_CA_FILE, format_pem, parse_bundle
 from winsim import Host
@@ -199,7 +199,7 @@ async def test_a_status_is_written_once_however_late_it_is_heard_of(
     """A watch on busy cores: the key comes up again before what was written came back; what is new then is written."""
     put = Store.put
 
-    def not_yet(self: Store[Any], obj: Any, malformed: Malformed | None = None) -> None:
+    def not_yet(self: Store[Any], obj: Any, malformed: MalformedObject | None = None) -> None:
         if not (
             isinstance(obj, UnstructuredObject) and obj.value.get("kind") == EGRESS_PROXIES.kind and obj.value.get("status")
         ):

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from transom.controllers.instance_state.writes import Uids
+from transom.controllers.instance_state.writes import InstanceUids
 from transom.controllers.runtime.cached import CachedInstance
 from transom.kube.store import Store
 
@@ -13,7 +13,7 @@ def instance(uid: int) -> CachedInstance:
 
 def test_those_that_are_gone_are_forgotten() -> None:
     store = Store[CachedInstance]()
-    noted = Uids(store)
+    noted = InstanceUids(store)
     for uid in range(100):
         store.put(instance(uid))
         assert instance(uid) not in noted

@@ -12,11 +12,11 @@ from transom.common.timestamps import format_timestamp
 from transom.controllers.machines.machine_objects import CachedControlPlane, CachedDeployment
 from transom.controllers.machines.rollout import (
     PATIENCE,
-    Group,
+    MachineGroup,
     MachinesDecision,
-    MachinesStanding,
+    MachinesRolloutState,
     compute_next_check,
-    decide,
+    decide_next_steps,
     format_counts,
 )
 
@@ -26,22 +26,22 @@ BEFORE = format_timestamp(START - timedelta(days=1))
 NOW = format_timestamp(START)
 
 
-def deployment(name: str = "workers", **fields: object) -> Group:
+def deployment(name: str = "workers", **fields: object) -> MachineGroup:
     given = {"machines": 2, "outdated": 2, "replicas": 2, "ready": 2, "changed": CHANGED, "newest": BEFORE} | fields
-    return msgspec.structs.replace(Group("MachineDeployment", name), **given)
+    return msgspec.structs.replace(MachineGroup("MachineDeployment", name), **given)
 
 
-def control_plane(**fields: object) -> Group:
+def control_plane(**fields: object) -> MachineGroup:
     given = {"machines": 1, "outdated": 1, "replicas": 1, "ready": 1, "changed": CHANGED, "newest": BEFORE} | fields
-    return msgspec.structs.replace(Group("KubeadmControlPlane", "prod"), **given)
+    return msgspec.structs.replace(MachineGroup("KubeadmControlPlane", "prod"), **given)
 
 
-def standing(name: str, *groups: Group, automatic: bool = True, paused: bool = False) -> MachinesStanding:
-    return MachinesStanding(("org", name), groups, automatic, paused)
+def standing(name: str, *groups: MachineGroup, automatic: bool = True, paused: bool = False) -> MachinesRolloutState:
+    return MachinesRolloutState(("org", name), groups, automatic, paused)
 
 
-def begun(*standings: MachinesStanding, now: datetime = START) -> list[tuple[str, str]]:
-    return [(step.cluster[1], step.group.name) for step in decide(standings, now).steps]
+def begun(*standings: MachinesRolloutState, now: datetime = START) -> list[tuple[str, str]]:
+    return [(step.cluster[1], step.group.name) for step in decide_next_steps(standings, now).steps]
 
 
 NEW = {"outdated": 0, "requested": NOW, "newest": NOW}
@@ -71,7 +71,7 @@ NEW = {"outdated": 0, "requested": NOW, "newest": NOW}
         ([standing("a", deployment("x"), deployment("y"), control_plane(**NEW))], [("a", "x"), ("a", "y")]),
     ],
 )
-def test_whose_turn_it_is(standings: list[MachinesStanding], expected: list[tuple[str, str]]) -> None:
+def test_whose_turn_it_is(standings: list[MachinesRolloutState], expected: list[tuple[str, str]]) -> None:
     assert begun(*standings) == expected
 
 
@@ -79,12 +79,12 @@ def test_stuck_cluster_stops_all_others_and_says_why() -> None:
     late = START + timedelta(seconds=PATIENCE + 1)
     stuck = standing("a", deployment(**NEW, ready=1))
     assert compute_next_check([stuck, standing("b", deployment())], START) == PATIENCE
-    decision = decide([stuck, standing("b", deployment())], late)
+    decision = decide_next_steps([stuck, standing("b", deployment())], late)
     assert decision == MachinesDecision(
         current=("org", "a"), halted="org/a: MachineDeployment workers has 1 of 2 machines ready, 0 still old"
     )
     # with nothing left to roll, a cluster that is not well is nobody's halt
-    assert decide([stuck], late).halted == ""
+    assert decide_next_steps([stuck], late).halted == ""
     assert begun(standing("a", deployment(**NEW)), standing("b", deployment()), now=late) == [("b", "workers")]
 
 
@@ -92,13 +92,13 @@ def test_patience_begins_when_it_was_asked_for() -> None:
     late = START + timedelta(seconds=PATIENCE + 1)
     asked = standing("a", deployment(requested=CHANGED, asked=format_timestamp(late)), standing("b", deployment()).groups[0])
     assert asked.in_progress
-    assert decide([asked], late).halted == ""
+    assert decide_next_steps([asked], late).halted == ""
 
 
 def test_new_machine_is_progress() -> None:
     late = START + timedelta(seconds=PATIENCE + 1)
     slow = standing("a", deployment(requested=NOW, outdated=1, newest=format_timestamp(late)), deployment("y", outdated=0))
-    assert decide([slow], late).halted == ""
+    assert decide_next_steps([slow], late).halted == ""
 
 
 GROUPS = st.builds(
@@ -114,7 +114,7 @@ CLUSTERS = st.lists(st.tuples(GROUPS, GROUPS, st.booleans(), st.booleans()), max
 
 @given(CLUSTERS, st.randoms(use_true_random=False))
 def test_every_cluster_is_rolled_once_and_never_two_at_a_time(
-    clusters: list[tuple[Group, Group, bool, bool]], draw: object
+    clusters: list[tuple[MachineGroup, MachineGroup, bool, bool]], draw: object
 ) -> None:
     """What Cluster API would do is drawn: replace a machine, make it ready, or take its time."""
     standings = [
@@ -129,7 +129,7 @@ def test_every_cluster_is_rolled_once_and_never_two_at_a_time(
         now += timedelta(seconds=10)
         running = [item for item in standings if item.in_progress]
         assert len(running) <= 1
-        for step in decide(standings, now).steps:
+        for step in decide_next_steps(standings, now).steps:
             asked.append((step.cluster[1], step.group.name))
             assert not running or running[0].cluster == step.cluster
             standings = [
@@ -144,16 +144,16 @@ def test_every_cluster_is_rolled_once_and_never_two_at_a_time(
     assert left == []
 
 
-def _named(group: Group, name: str) -> Group:
+def _named(group: MachineGroup, name: str) -> MachineGroup:
     return msgspec.structs.replace(group, name=name)
 
 
-def _changed(one: MachinesStanding, group: Group, **fields: object) -> MachinesStanding:
+def _changed(one: MachinesRolloutState, group: MachineGroup, **fields: object) -> MachinesRolloutState:
     groups = tuple(msgspec.structs.replace(each, **fields) if each == group else each for each in one.groups)
     return msgspec.structs.replace(one, groups=groups)
 
 
-def _moved(one: MachinesStanding, now: datetime, draw: random.Random) -> MachinesStanding:
+def _moved(one: MachinesRolloutState, now: datetime, draw: random.Random) -> MachinesRolloutState:
     for group in one.groups:
         if not group.begun or draw.random() < 0.3:
             continue
@@ -202,4 +202,4 @@ def test_both_versions_of_cluster_api_say_the_same(
 
 @pytest.mark.parametrize("spec", [{"strategy": {"type": "OnDelete"}}, {"rollout": {"strategy": {"type": "OnDelete"}}}])
 def test_machines_that_a_person_replaces(spec: dict[str, object]) -> None:
-    assert msgspec.json.decode(msgspec.json.encode({"spec": spec}), type=CachedDeployment).on_delete
+    assert msgspec.json.decode(msgspec.json.encode({"spec": spec}), type=CachedDeployment).uses_on_delete_strategy

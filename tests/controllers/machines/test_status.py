@@ -3,7 +3,7 @@
 import msgspec
 from tests.support.management.manifests import cluster, egress_proxy, read
 
-from transom.controllers.machines.rollout import Group, MachinesDecision, MachinesStanding
+from transom.controllers.machines.rollout import MachineGroup, MachinesDecision, MachinesRolloutState
 from transom.controllers.machines.status import ClusterMachines, build_conditions
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
@@ -15,8 +15,8 @@ def test_a_thousand_clusters_are_one_word() -> None:
     names = [f"c{number}" for number in range(MANY)]
     objects, _ = read(egress_proxy(), *(cluster(name) for name in names))
     found = {("org-giantswarm", name): _found(name) for name in names}
-    group = Group("MachineDeployment", "workers", 3, 3, 3, 3, "2026-11-21T12:00:00Z")
-    standings = {key: MachinesStanding(key, (group,), automatic=False) for key in found}
+    group = MachineGroup("MachineDeployment", "workers", 3, 3, 3, 3, "2026-11-21T12:00:00Z")
+    standings = {key: MachinesRolloutState(key, (group,), automatic=False) for key in found}
     said = build_conditions(objects, found, standings, MachinesDecision(), {})
     assert set(said) == {"cluster"}
     condition = said["cluster"]["MachinesOutdated"]

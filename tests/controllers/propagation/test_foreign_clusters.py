@@ -19,7 +19,7 @@ from tests.support.management.management import Management
 
 from transom.controllers.propagation.controller import parse_kubeconfig, select_proxy
 from transom.kube.client import Client
-from transom.kube.connection import Connection, connect_foreign
+from transom.kube.connection import Connection, connect_untrusted_cluster
 from transom.kube.errors import ApiError, ConfigurationError, ConnectionFailed, StatusError
 from transom.kube.kubeconfig import choose_untrusted_context
 from transom.kube.objects import UnstructuredObject
@@ -45,7 +45,7 @@ def kubeconfig(cluster: dict[str, Any], user: dict[str, Any] | None = None) -> s
 def connected(text: str | bytes) -> Connection:
     """As the controller does it."""
     chosen = choose_untrusted_context(parse_kubeconfig(text if isinstance(text, bytes) else text.encode(), SOURCE), SOURCE)
-    return connect_foreign(chosen, select_proxy(chosen.cluster.server, OWN), ANY_NETWORK)
+    return connect_untrusted_cluster(chosen, select_proxy(chosen.cluster.server, OWN), ANY_NETWORK)
 
 
 def beside(text: str) -> str:
@@ -133,7 +133,7 @@ def test_whatever_server_and_proxy_are_they_end_as_they_say(text: str) -> None:
 
 @pytest.mark.parametrize("server", ["https://a..b", f"https://{'x' * 64}.example"], ids=repr)
 async def test_address_that_is_none_is_a_failed_connection(server: str) -> None:
-    connection = connect_foreign(
+    connection = connect_untrusted_cluster(
         choose_untrusted_context(json.loads(kubeconfig({"server": server})), SOURCE), permitted=ANY_NETWORK
     )
     try:

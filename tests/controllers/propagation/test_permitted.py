@@ -9,7 +9,7 @@ import pytest
 from tests.kube.hostile_kubeconfigs import HOSTILE_KUBECONFIGS, build_kubeconfig
 
 from transom.controllers.operator import Operator
-from transom.controllers.propagation.controller import PropagationController, _Failure
+from transom.controllers.propagation.controller import PropagationController, _PropagationFailed
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.options import Options
 from transom.kube.client import Client
@@ -29,7 +29,7 @@ async def propagate(kubeconfig: dict[str, Any], networks: PermittedNetworks) -> 
         return resource.type(data={"value": value})
 
     leadership = cast(Leadership, SimpleNamespace(client=SimpleNamespace(get=get), permit=lambda: 5.0))
-    with pytest.raises(_Failure) as raised:
+    with pytest.raises(_PropagationFailed) as raised:
         await controller._propagate(ObjectKey("org", "alpha"), Egress(), leadership)
     return str(raised.value)
 

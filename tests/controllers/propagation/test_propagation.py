@@ -24,7 +24,7 @@ from transom.controllers.operator import Operator, Options
 from transom.controllers.propagation.controller import parse_kubeconfig, select_proxy
 from transom.controllers.propagation.propagated import CA, CREDENTIALS
 from transom.kube.client import Client
-from transom.kube.connection import Connection, connect_foreign
+from transom.kube.connection import Connection, connect_untrusted_cluster
 from transom.kube.errors import ConfigurationError, ConnectionFailed, NotFound
 from transom.kube.kubeconfig import choose_untrusted_context
 from transom.kube.objects import UnstructuredObject
@@ -257,7 +257,7 @@ async def test_settings_of_somebody_else_there_are_named_and_left_alone(
 
 def remote(text: str | bytes, source: str, proxy: str | None = None) -> Connection:
     data = text.encode() if isinstance(text, str) else text
-    return connect_foreign(choose_untrusted_context(parse_kubeconfig(data, source), source), proxy, ANY_NETWORK)
+    return connect_untrusted_cluster(choose_untrusted_context(parse_kubeconfig(data, source), source), proxy, ANY_NETWORK)
 
 
 REFUSED = [

@@ -6,8 +6,8 @@ import pytest
 from tests.support.management.manifests import base, cluster, credentials, egress_proxy, read
 
 from transom.controllers.propagation.propagated import build_objects, has_objects_to_propagate
-from transom.controllers.propagation.standing import ClusterStanding, build_conditions
-from transom.controllers.propagation.standing import read as standing_of
+from transom.controllers.propagation.standing import PropagationState, build_conditions
+from transom.controllers.propagation.standing import read_propagation_state as standing_of
 from transom.kube.store import ObjectKey
 from transom.pods.environment import build_pod_egress
 from transom.proxy.settings import Egress
@@ -76,11 +76,11 @@ def test_what_a_cluster_says_of_itself() -> None:
     plain = egress(base(propagate=True))
     chosen = egress(base(propagate=True, propagated={"pods": {"namespaceSelector": {}}}))
     value = brought(chosen)
-    assert standing_of(chosen, there(value, VALID, READY)) == ClusterStanding(heard=True)
+    assert standing_of(chosen, there(value, VALID, READY)) == PropagationState(heard=True)
     assert standing_of(chosen, there(value, VALID, READY)).settled
     # older than what was brought: no word yet
-    assert standing_of(chosen, there(value, VALID, READY, of_=1)) == ClusterStanding()
-    assert standing_of(chosen, value) == ClusterStanding()
+    assert standing_of(chosen, there(value, VALID, READY, of_=1)) == PropagationState()
+    assert standing_of(chosen, value) == PropagationState()
     bad = standing_of(chosen, there(value, VALID, ("Ready", "False", "HostsFailed", "1 of 2\x1b[2J" + "x" * 500)))
     assert bad.word.startswith("Ready=HostsFailed: 1 of 2\\x1b[2J")
     assert len(bad.word) == 200
@@ -88,37 +88,37 @@ def test_what_a_cluster_says_of_itself() -> None:
     called = standing_of(chosen, there(value, VALID, READY, ("PodsInjected", "False", "NotCalled", "no answer")))
     assert called.word == "PodsInjected=NotCalled: no answer"
     withheld = there(brought(plain), VALID, READY, ("PodsInjected", "False", "NoNamespaceSelector", "not set"))
-    assert standing_of(plain, withheld) == ClusterStanding(withheld=True, heard=True)
+    assert standing_of(plain, withheld) == PropagationState(withheld=True, heard=True)
     # set there by hand, and left to whoever did
     value = brought(plain)
     value["spec"]["pods"] = {"namespaceSelector": {}}
-    assert standing_of(plain, there(value, VALID, READY)) == ClusterStanding(heard=True)
+    assert standing_of(plain, there(value, VALID, READY)) == PropagationState(heard=True)
 
 
 @pytest.mark.parametrize("status", ["x", {"conditions": "x"}, {"conditions": [1, None, {"type": []}]}, {"conditions": [{}]}])
 def test_a_server_may_say_anything(status: Any) -> None:
     made = egress(base(propagate=True))
-    assert standing_of(made, {"metadata": {"generation": []}, "spec": "x", "status": status}) == ClusterStanding(withheld=True)
-    assert standing_of(made, None) == ClusterStanding(withheld=True)
+    assert standing_of(made, {"metadata": {"generation": []}, "spec": "x", "status": status}) == PropagationState(withheld=True)
+    assert standing_of(made, None) == PropagationState(withheld=True)
 
 
 def test_one_word_on_all_clusters() -> None:
-    def said(**standings: ClusterStanding) -> tuple[str, str, str]:
+    def said(**standings: PropagationState) -> tuple[str, str, str]:
         found = build_conditions({ObjectKey("org", name): standing for name, standing in standings.items()})["Propagated"]
         return found.status, found.reason, found.message
 
-    good, withheld = ClusterStanding(heard=True), ClusterStanding(withheld=True, heard=True)
+    good, withheld = PropagationState(heard=True), PropagationState(withheld=True, heard=True)
     assert said(a=good, b=good) == ("True", "Propagated", "in all of 2 clusters that require it")
-    assert said(a=good, b=ClusterStanding())[2].endswith("; no word of a Transom there yet: org/b")
-    status, reason, message = said(a=good, b=withheld, c=ClusterStanding(word="Ready=X: y"))
+    assert said(a=good, b=PropagationState())[2].endswith("; no word of a Transom there yet: org/b")
+    status, reason, message = said(a=good, b=withheld, c=PropagationState(word="Ready=X: y"))
     assert (status, reason) == ("False", "PodsWithheld")
     assert message.startswith("spec.propagated.pods.namespaceSelector: not set")
     assert "in 1 of 3 clusters (org/b)" in message
-    assert said(a=good, c=ClusterStanding(word="Ready=X: y"))[1:] == (
+    assert said(a=good, c=PropagationState(word="Ready=X: y"))[1:] == (
         "NotReady",
         "in all of 2 clusters that require it, and 1 not ready: org/c says Ready=X: y",
     )
-    assert said(a=withheld, b=ClusterStanding(failure="b: no way"))[:2] == ("False", "Failed")
+    assert said(a=withheld, b=PropagationState(failure="b: no way"))[:2] == ("False", "Failed")
 
 
 def test_the_reader_takes_what_is_brought() -> None:

@@ -103,7 +103,7 @@ async def test_the_next_process_knows_them_until_it_has_gone_on(server: Server) 
     await Process(server).begin("settings.3f", "win-1")
     await server.see()
     following = Process(server)
-    assert following.hosts.for_change("settings.3f") == {"win-1": BEAT}
+    assert following.hosts.get_hosts_for_change("settings.3f") == {"win-1": BEAT}
     await following.begin("keys.77", "win-2")
     assert set(await server.data()) == {"settings.3f", "keys.77"}
     following.under_way = {"settings.3f": {}, "keys.77": {"win-2": None}}
@@ -128,7 +128,7 @@ async def test_who_leads_no_longer_replaces_nothing_of_the_next_one(server: Serv
     await former.begin("settings.3f", "win-1")
     await server.see()
     following = Process(server)
-    following.under_way = {"settings.3f": following.hosts.for_change("settings.3f")}
+    following.under_way = {"settings.3f": following.hosts.get_hosts_for_change("settings.3f")}
     await following.begin("settings.3f", "win-2")
     stands = await server.data()
     with pytest.raises(Conflict):
@@ -136,7 +136,7 @@ async def test_who_leads_no_longer_replaces_nothing_of_the_next_one(server: Serv
     assert await server.data() == stands
     await server.see()
     former.hosts.reset()
-    assert set(former.hosts.for_change("settings.3f")) == {"win-1", "win-2"}
+    assert set(former.hosts.get_hosts_for_change("settings.3f")) == {"win-1", "win-2"}
 
 
 async def test_of_two_that_make_it_one_does(server: Server) -> None:

@@ -33,7 +33,7 @@ async def test_hosts_wait_for_the_canary_and_are_asked_for_in_order() -> None:
 async def test_hosts_that_are_known_to_differ_are_not_read_before_their_turn() -> None:
     operator = desk(30)
     rollout = await operator.rollouts.get_or_open(target(0), digest)
-    assert [rollout.queue.request_read(f"win-{n}", operator.ask(target(n)), differs=True) for n in range(3)] == [
+    assert [rollout.queue.request_read(f"win-{n}", operator.ask(target(n)), is_different=True) for n in range(3)] == [
         True,
         False,
         False,
@@ -47,8 +47,8 @@ async def test_hosts_that_are_known_to_differ_are_not_read_before_their_turn() -
 async def test_one_that_is_silent_while_it_is_read_keeps_nobody_waiting() -> None:
     operator = desk(30)
     rollout = await operator.rollouts.get_or_open(target(0), digest)
-    assert rollout.queue.request_read("win-0", operator.ask(target(0)), differs=True)
-    assert not rollout.queue.request_read("win-1", operator.ask(target(1)), differs=True)
+    assert rollout.queue.request_read("win-0", operator.ask(target(0)), is_different=True)
+    assert not rollout.queue.request_read("win-1", operator.ask(target(1)), is_different=True)
     rollout.queue.stop_waiting_for("win-0")
     assert operator.asked == ["win-1"]
     assert await operator.begin(target(1), differs=True) is rollout
@@ -130,7 +130,7 @@ async def test_a_canary_that_does_not_get_out_stops_it_at_once() -> None:
     rollout = await operator.begin(checked[0])
     assert rollout is not None
     operator.end(rollout, checked[0], NOT_OUT)
-    assert not rollout.queue.request_read("win-1", operator.ask(checked[1]), differs=True)
+    assert not rollout.queue.request_read("win-1", operator.ask(checked[1]), is_different=True)
     assert operator.halted == "True/EgressFails"
     assert "win-0" in operator.reports.get_conditions("cluster")["RolloutHalted"].message
     why = "not changed: the rollout stopped at its first host, which has no egress with these settings (win-0)"
@@ -189,10 +189,10 @@ async def test_after_a_halt_and_a_restart_hosts_are_read_and_none_is_changed() -
         else:
             rollout.record_result(name, "conforming")
     assert operator.asked == []
-    assert not rollout.queue.request_read("win-5", operator.ask(target(5)), differs=True)
-    assert rollout.queue.request_read("win-5", operator.ask(target(5)), differs=True, due=True)
+    assert not rollout.queue.request_read("win-5", operator.ask(target(5)), is_different=True)
+    assert rollout.queue.request_read("win-5", operator.ask(target(5)), is_different=True, is_check_due=True)
     # those that failed may be connected to at any time
-    assert rollout.queue.request_read("win-1", operator.ask(target(1)), differs=True)
+    assert rollout.queue.request_read("win-1", operator.ask(target(1)), is_different=True)
 
 
 async def test_two_failures_are_told_and_an_edit_begins_anew() -> None:

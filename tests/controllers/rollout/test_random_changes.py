@@ -105,8 +105,8 @@ class Changes(DrawnWorld):
             begun = (rollout.in_progress | rollout.passed) - set(rollout.failed)
             # of who was begun by the process before it may not have been written what came of it
             before = self.world.begun_before[known.change_id]
-            if len(rollout.passed) < rollout.first_hosts:
-                assert len(begun) <= max(rollout.first_hosts, before), change.kind
+            if len(rollout.passed) < rollout.first_hosts_count:
+                assert len(begun) <= max(rollout.first_hosts_count, before), change.kind
             assert rollout.passed or len(begun) <= max(1, before), change.kind
             assert not rollout.passed & set(rollout.failed), change.kind
 

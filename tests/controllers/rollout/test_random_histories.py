@@ -159,8 +159,8 @@ class Histories(DrawnWorld):
             return
         rollout = known.state
         begun = rollout.in_progress | rollout.passed
-        if len(rollout.passed) < rollout.first_hosts:
-            assert len(begun - set(rollout.failed)) <= rollout.first_hosts
+        if len(rollout.passed) < rollout.first_hosts_count:
+            assert len(begun - set(rollout.failed)) <= rollout.first_hosts_count
         assert len(begun - set(rollout.failed)) <= (1 if not rollout.passed else len(world.names))
         assert all(world.has[host] == world.want for host in rollout.passed - rollout.in_progress)
         assert not (rollout.passed & world.silent - rollout.in_progress)

@@ -7,8 +7,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from transom.controllers.rollout.drain import DrainProgress, Fate, NodePod, Remaining, get_fate
-from transom.controllers.rollout.slots import MAX_UNAVAILABLE, Slots
+from transom.controllers.rollout.drain import DrainProgress, Fate, NodePod, RemainingPod, get_drain_action
+from transom.controllers.rollout.slots import MAX_UNAVAILABLE, UnavailabilitySlots
 from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.informers import INSTANCE_INDEXES, MACHINE_SETS, CachedApiMachine, Informers
 from transom.kube.objects import Metadata
@@ -44,11 +44,11 @@ def owned(kind: str) -> dict[str, Any]:
 )
 def test_what_a_drain_does_with_a_pod(metadata: dict[str, Any], phase: str | None, expected: Fate) -> None:
     pod = {"metadata": {"name": "p", "namespace": "n", **metadata}, "status": {"phase": phase}}
-    assert get_fate(msgspec.convert(pod, NodePod)) == expected
+    assert get_drain_action(msgspec.convert(pod, NodePod)) == expected
 
 
 def test_who_remains_is_named_and_not_too_many() -> None:
-    remaining = tuple(Remaining(f"n/p{number}", "is ending") for number in range(5))
+    remaining = tuple(RemainingPod(f"n/p{number}", "is ending") for number in range(5))
     assert str(DrainProgress(remaining)) == "n/p0: is ending; n/p1: is ending; n/p2: is ending; and 2 more"
     assert not DrainProgress(remaining).done
     assert DrainProgress().done
@@ -81,7 +81,7 @@ class Fleet:
             return machine_sets if resource is MACHINE_SETS else machines
 
         informers = cast("Informers", SimpleNamespace(windows_instances=self.instances, watch=watch))
-        self.slots = Slots(informers, most, 1200.0, lambda: self.now, self.asked.append)
+        self.slots = UnavailabilitySlots(informers, most, 1200.0, lambda: self.now, self.asked.append)
 
     def held(self, number: int) -> CachedInstance:
         found = self.instances.take_snapshot().find_named(f"win-{number}", "transom")

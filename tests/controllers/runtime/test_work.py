@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from tests.kube.virtual_time import run
 
-from transom.controllers.runtime.controller import Leadership, Result, work
+from transom.controllers.runtime.controller import Leadership, Result, run_workers
 from transom.kube.lease import LeaseLost
 from transom.kube.queue import KeyQueue
 from transom.kube.store import ObjectKey
@@ -49,7 +49,7 @@ def test_hosts_that_only_wait_hold_nobody_up(what: Any, seconds: int) -> None:
     async def main() -> None:
         played, loop = _Played(40, what), asyncio.get_running_loop()
         began = loop.time()
-        working = asyncio.ensure_future(work(played, _LEADERSHIP, 4))
+        working = asyncio.ensure_future(run_workers(played, _LEADERSHIP, 4))
         while not played.queue.working or len(played.queue):
             await asyncio.sleep(0.5)
         assert loop.time() - began == pytest.approx(seconds, abs=1), "the last has begun"
@@ -70,7 +70,7 @@ def test_a_lost_lease_ends_the_work_and_leaves_each_key_to_the_next_term() -> No
     async def main() -> None:
         played = _Played(20, lose)
         with pytest.raises(LeaseLost):
-            await work(played, _LEADERSHIP, 8)
+            await run_workers(played, _LEADERSHIP, 8)
         assert (played.queue.working, len(played.queue)) == (0, 20)
 
     run(main())
@@ -79,7 +79,7 @@ def test_a_lost_lease_ends_the_work_and_leaves_each_key_to_the_next_term() -> No
 def test_who_is_told_to_stop_leaves_what_was_begun_in_the_queue() -> None:
     async def main() -> None:
         played = _Played(20, _rest)
-        working = asyncio.ensure_future(work(played, _LEADERSHIP, 8))
+        working = asyncio.ensure_future(run_workers(played, _LEADERSHIP, 8))
         await asyncio.sleep(1.5)
         working.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -142,7 +142,7 @@ async def test_every_lie_is_the_trouble_of_its_host_and_the_honest_ones_are_done
     found: dict[str, PassResult] = {}
     done = []
     async for host, result in run_concurrently(
-        [*hosts.values(), *honest], work, otherwise=lambda _, error: PassResult(error=error)
+        [*hosts.values(), *honest], work, build_default=lambda _, error: PassResult(error=error)
     ):
         if host.port in names:
             found[names[host.port]] = result

@@ -239,8 +239,8 @@ async def test_the_trouble_of_one_host_is_its_own(simulator: Simulator) -> None:
     async for host, result in run_concurrently(
         hosts,
         lambda host: apply(host, VALUE, settings(progress=3)),
-        at_once=4,
-        otherwise=lambda _, error: PassResult(error=error),
+        max_concurrent=4,
+        build_default=lambda _, error: PassResult(error=error),
     ):
         results[host] = result
     failed = [number for number, host in enumerate(hosts) if isinstance(results[host].error, HostError)]
@@ -254,7 +254,7 @@ async def test_calling_off_calls_every_host_off(simulator: Simulator) -> None:
         host.fail(3, action="hang")
 
     async def work() -> None:
-        async for _ in run_concurrently(hosts, lambda host: apply(host, VALUE), at_once=3, otherwise=lambda _, error: error):
+        async for _ in run_concurrently(hosts, lambda host: apply(host, VALUE), max_concurrent=3, build_default=lambda _, error: error):
             pytest.fail("a host that hangs is done")
 
     task = asyncio.create_task(work())

@@ -159,7 +159,7 @@ async def test_an_honest_host_is_configured_beside_all_of_them(ports: Mapping[st
         results: dict[int, PassResult] = {}
         with measure_cost() as cost:
             async for access, result in run_concurrently(
-                [*liars.values(), honest.access], work, otherwise=lambda _, error: PassResult(error=error)
+                [*liars.values(), honest.access], work, build_default=lambda _, error: PassResult(error=error)
             ):
                 results[access.port] = result
     assert results[honest.access.port].error is None

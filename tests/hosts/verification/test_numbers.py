@@ -50,22 +50,22 @@ def test_a_look_takes_the_place_of_a_pass_for_less_than_30_minutes(monkeypatch: 
     monkeypatch.setattr("time.monotonic", lambda: now)
     checks = LightChecks(0.9 * HostTimings().check_interval)
     quiet = ConfigureResult(before=ObservedState(Registry()), plan=Plan())
-    assert checks.get_watched(key) is None
+    assert checks.get_watched_items(key) is None
     checks.record_pass(key, quiet)
-    assert checks.get_watched(key) is not None and not checks.is_unchanged(key, ("a",), b"1")
+    assert checks.get_watched_items(key) is not None and not checks.is_unchanged(key, ("a",), b"1")
     checks.record_pass(key, quiet)
-    assert checks.get_watched(key) is not None and checks.is_unchanged(key, ("a",), b"1")
+    assert checks.get_watched_items(key) is not None and checks.is_unchanged(key, ("a",), b"1")
     for inputs, digest in ((("b",), b"1"), (("a",), b"2"), (("a",), None)):
-        checks.get_watched(key)
+        checks.get_watched_items(key)
         assert not checks.is_unchanged(key, inputs, digest)
     now += 0.89 * 1800
-    assert checks.get_watched(key) is not None
+    assert checks.get_watched_items(key) is not None
     now += 0.02 * 1800
-    assert checks.get_watched(key) is None
+    assert checks.get_watched_items(key) is None
     checks.record_pass(key, quiet)
-    assert checks.get_watched(key) is not None and checks.is_unchanged(key, ("a",), b"1")
+    assert checks.get_watched_items(key) is not None and checks.is_unchanged(key, ("a",), b"1")
     checks.record_pass(key, msgspec.structs.replace(quiet, error=Unreadable("x")))
-    assert checks.get_watched(key) is None
+    assert checks.get_watched_items(key) is None
 
 
 def test_commands_work_on_as_many_hosts_as_the_operator() -> None:

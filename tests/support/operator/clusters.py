@@ -19,7 +19,7 @@ from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.errors import NotFound
 from transom.kube.objects import UnstructuredObject
-from transom.kube.reflector import ReflectorPace
+from transom.kube.reflector import ReflectorTimings
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
 from transom.windows.host.queries import SERVICES
 from winsim import Host, Simulator
@@ -27,7 +27,7 @@ from winsim import Host, Simulator
 PASSWORD = "hunter2%^&!x"
 PROXY = "http://proxy.corp.example:3128"
 # some twenty kinds are absent in most tests: asked for at 0.4 s they were 100 requests a second of each operator
-QUICK = ReflectorPace(backoff=Backoff(0.05, 0.4), absent=Backoff(1.0, 4.0), watch=60, inactivity=20.0, least=0.05)
+QUICK = ReflectorTimings(backoff=Backoff(0.05, 0.4), absent=Backoff(1.0, 4.0), watch=60, inactivity=20.0, least=0.05)
 WHOLE_EVENTS = Resource("", "v1", "Event", "events", True, UnstructuredObject)
 _NUMBERS = itertools.count(1)
 _ADDRESSES = itertools.count(1)

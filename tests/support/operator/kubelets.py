@@ -97,8 +97,8 @@ class Kubelets:
     async def running(self) -> AsyncIterator[None]:
         """Until the end of the block they work."""
         client = self._cluster.client
-        nodes = Reflector(client, WHOLE_NODES, self._nodes, pace=QUICK)
-        pods = Reflector(client, PODS, self._pods, namespace=self._cluster.namespace, pace=QUICK)
+        nodes = Reflector(client, WHOLE_NODES, self._nodes, timings=QUICK)
+        pods = Reflector(client, PODS, self._pods, namespace=self._cluster.namespace, timings=QUICK)
         working = [asyncio.create_task(item) for item in (nodes.run(), pods.run(), self._work())]
         try:
             yield

@@ -44,7 +44,7 @@ async def token(cluster: Cluster, operator: Operator, name: str) -> Token:
     held = await cluster.client.get(INSTANCES, name, cluster.namespace)
     leadership = Leadership(cluster.client, EventRecorder(cluster.client), lambda: math.inf, Owner("test", "test"))
     made = await members(operator).tokens.ensure(held, leadership)
-    await until(lambda: made.username in dict(members(operator).tokens.iter_holders()))
+    await until(lambda: made.username in dict(members(operator).tokens.iter_token_holders()))
     return made
 
 

@@ -12,7 +12,7 @@ from transom.capi.bootstrap.machine_index import ClassTemplate, MachineIndex, Ma
 from transom.capi.bootstrap.machine_kinds import SPEC_PATHS, MachineFamily, get_spec_path
 from transom.capi.bootstrap.other_bootstraps import build_eks_entries, build_rke2_entries, build_talos_patches
 from transom.capi.values.cluster_identity import ID_LABEL, build_systemd_name, get_cluster_id
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.proxy.objects import Cluster, MachineObject
 from transom.proxy.settings import Egress
 
@@ -146,13 +146,13 @@ def _is_patched_path(path: str, patched: Iterable[str]) -> bool:
 
 def _iter_patched_paths(own_class: MachineObject) -> Iterable[str]:
     """Yield the paths that other patches of a class set: one of them creates a list that a template lacks."""
-    patches = get_at(own_class.spec, "patches")
+    patches = get_nested_value(own_class.spec, "patches")
     for patch in patches if isinstance(patches, list) else ():
-        definitions = get_at(patch, "definitions")
+        definitions = get_nested_value(patch, "definitions")
         for definition in definitions if isinstance(definitions, list) else ():
-            operations = get_at(definition, "jsonPatches")
+            operations = get_nested_value(definition, "jsonPatches")
             for operation in operations if isinstance(operations, list) else ():
-                yield str(get_at(operation, "path"))
+                yield str(get_nested_value(operation, "path"))
 
 
 def build_class_patch(

@@ -12,7 +12,7 @@ import msgspec
 from transom.capi.bootstrap import windows_proxy
 from transom.capi.bootstrap.kubeadm import Entries
 from transom.capi.bootstrap.machine_files import MARK, is_own_path, list_secret_paths
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 
 LABEL: Final = "transom.dev/inject"
 """A label or annotation with the value `true` lets Transom edit a template or a control plane."""
@@ -72,7 +72,7 @@ def find_managing_tool(metadata: Mapping[str, Any]) -> str | None:
 def is_for_windows(spec: Mapping[str, Any]) -> bool:
     """Return True if a KubeadmConfigSpec is for Windows machines: its criSocket is a named pipe."""
     for configuration in ("joinConfiguration", "initConfiguration"):
-        if str(get_at(spec, configuration, "nodeRegistration", "criSocket") or "").startswith("npipe:"):
+        if str(get_nested_value(spec, configuration, "nodeRegistration", "criSocket") or "").startswith("npipe:"):
             return True
     return False
 

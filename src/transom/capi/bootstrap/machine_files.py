@@ -9,7 +9,7 @@ import msgspec
 
 from transom.capi.bootstrap.kubeadm import ContentSource, Entries, File, SecretKey
 from transom.capi.values.cluster_objects import CONTAINERD_PROXY, ENV, SHELL, build_systemd_data
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.proxy.trust import Certificate, format_pem
@@ -63,7 +63,7 @@ _LARGEST: Final = 10_000
 def find_runtime_service(spec: Mapping[str, Any]) -> str:
     """Return the service that pulls images on the machines of a KubeadmConfigSpec, by its criSocket."""
     for configuration in ("joinConfiguration", "initConfiguration"):
-        socket = str(get_at(spec, configuration, "nodeRegistration", "criSocket") or "")
+        socket = str(get_nested_value(spec, configuration, "nodeRegistration", "criSocket") or "")
         for part, service in _RUNTIMES.items():
             if part in socket:
                 return service

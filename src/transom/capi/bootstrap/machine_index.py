@@ -18,7 +18,7 @@ from transom.capi.bootstrap.machine_kinds import (
     without_template_suffix,
 )
 from transom.common.escaping import NAME
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.proxy.objects import Cluster, MachineObject
 
 _IGNORE_BOOTSTRAP: Final = frozenset(
@@ -52,7 +52,7 @@ class MachineTemplate(msgspec.Struct, frozen=True):
     @property
     def content(self) -> dict[str, Any]:
         """Return the part of the object that has `files` and commands; empty if it is not known."""
-        content = get_at(self.spec, *get_spec_path(self.kind))
+        content = get_nested_value(self.spec, *get_spec_path(self.kind))
         return content if isinstance(content, dict) else {}
 
 
@@ -79,9 +79,9 @@ class MachineIndex:
             if label := item.labels.get(_CLUSTER_NAME):
                 self._labelled.setdefault((item.namespace, label), []).append(item)
             if is_worker(item) or item.kind in _POOLS_WITHOUT_MACHINES:
-                self._clusters_of_workers.add(str(get_at(item.spec, "clusterName")))
+                self._clusters_of_workers.add(str(get_nested_value(item.spec, "clusterName")))
                 made = self._workers if is_worker(item) else self._other_pools
-                made.setdefault((item.namespace, str(get_at(item.spec, "clusterName"))), []).append(item)
+                made.setdefault((item.namespace, str(get_nested_value(item.spec, "clusterName"))), []).append(item)
 
     def find_named(self, namespace: str, kind: object, name: object) -> MachineObject | None:
         """Return the object of a kind and name, if it is known."""
@@ -112,12 +112,12 @@ class MachineIndex:
     def _get_class_reference(self, cluster: Cluster) -> tuple[str, str]:
         own_namespace = cluster.metadata.namespace or ""
         own = self.find_named(own_namespace, "Cluster", cluster.metadata.name)
-        topology = get_at(own.spec, "topology") if own is not None else None
+        topology = get_nested_value(own.spec, "topology") if own is not None else None
         if topology is None:
             return own_namespace, ""
         # `class` and `classNamespace` in v1beta1, `classRef` in v1beta2
-        name = get_at(topology, "class") or get_at(topology, "classRef", "name") or ""
-        namespace = get_at(topology, "classNamespace") or get_at(topology, "classRef", "namespace") or own_namespace
+        name = get_nested_value(topology, "class") or get_nested_value(topology, "classRef", "name") or ""
+        namespace = get_nested_value(topology, "classNamespace") or get_nested_value(topology, "classRef", "namespace") or own_namespace
         return str(namespace), str(name)
 
     def find_kubeadm_control_plane(self, cluster: Cluster) -> MachineObject | None:
@@ -126,11 +126,11 @@ class MachineIndex:
             control_plane = self.find_named(cluster.metadata.namespace or "", cluster.control_plane, cluster.control_plane_name)
             return control_plane if cluster.control_plane == KUBEADM_CONTROL_PLANE else None
         own_class = self.find_cluster_class(cluster)
-        part = get_at(own_class.spec, "controlPlane") if own_class is not None else None
-        reference = get_at(part, "templateRef") or get_at(part, "ref")
-        if own_class is None or get_at(reference, "kind") != f"{KUBEADM_CONTROL_PLANE}Template":
+        part = get_nested_value(own_class.spec, "controlPlane") if own_class is not None else None
+        reference = get_nested_value(part, "templateRef") or get_nested_value(part, "ref")
+        if own_class is None or get_nested_value(reference, "kind") != f"{KUBEADM_CONTROL_PLANE}Template":
             return None
-        return self.find_named(own_class.namespace, get_at(reference, "kind"), get_at(reference, "name"))
+        return self.find_named(own_class.namespace, get_nested_value(reference, "kind"), get_nested_value(reference, "name"))
 
     def list_objects(self, cluster: Cluster) -> list[MachineObject]:
         """Return the objects of a cluster: those with its label, and those that its other objects and its class refer to."""
@@ -150,15 +150,15 @@ class MachineIndex:
 
     def _iter_references(self, cluster: Cluster, control_plane: MachineObject | None) -> Iterator[tuple[str, str]]:
         parts = [get_machine_spec(item) for item in self.list_workers(cluster)]
-        template = get_at(control_plane.spec, "machineTemplate") if control_plane is not None else None
+        template = get_nested_value(control_plane.spec, "machineTemplate") if control_plane is not None else None
         # v1beta1 has no `spec` there; older RKE2ControlPlanes refer to it themselves
-        parts += [template, get_at(template, "spec"), control_plane.spec if control_plane is not None else None]
+        parts += [template, get_nested_value(template, "spec"), control_plane.spec if control_plane is not None else None]
         for part in parts:
             if part is None:
                 continue
             for field in (("bootstrap", "configRef"), ("infrastructureRef",), ("infrastructureTemplate",)):
-                reference = get_at(part, *field)
-                yield str(get_at(reference, "kind")), str(get_at(reference, "name"))
+                reference = get_nested_value(part, *field)
+                yield str(get_nested_value(reference, "kind")), str(get_nested_value(reference, "name"))
 
     def find_machine_kinds(self, cluster: Cluster) -> MachineKinds:
         """Return the kinds of a cluster's control plane and workers, as far as the objects say; its class counts too."""
@@ -167,12 +167,12 @@ class MachineIndex:
         unmanaged: list[str] = []
         for item in self.list_workers(cluster):
             template = get_machine_spec(item)
-            kind = get_at(template, "bootstrap", "configRef", "kind")
+            kind = get_nested_value(template, "bootstrap", "configRef", "kind")
             if isinstance(kind, str) and kind and not self.is_bootstrap_ignored(item):
                 bootstraps.append(kind)
             else:
                 # a managed pool, or bootstrap data of another tool
-                infrastructure = get_at(template, "infrastructureRef", "kind")
+                infrastructure = get_nested_value(template, "infrastructureRef", "kind")
                 unmanaged.append(infrastructure if isinstance(infrastructure, str) else item.kind)
         unmanaged += [item.kind for item in self.list_pools_without_machines(cluster)]
         own_class = self.find_cluster_class(cluster)
@@ -198,12 +198,12 @@ class MachineIndex:
             kind, name = kinds.control_plane or KUBEADM_CONTROL_PLANE, cluster.control_plane_name or cluster.metadata.name
             templates.append(self._build_template(control_plane, kind, name, namespace, control_plane=True))
         for item in workers:
-            reference = get_at(get_machine_spec(item), "bootstrap", "configRef")
-            kind, name = get_at(reference, "kind"), get_at(reference, "name")
+            reference = get_nested_value(get_machine_spec(item), "bootstrap", "configRef")
+            kind, name = get_nested_value(reference, "kind"), get_nested_value(reference, "name")
             family = BOOTSTRAPS.get(without_template_suffix(kind)) if isinstance(kind, str) else None
             if family is None or self.is_bootstrap_ignored(item) or not isinstance(name, str) or not NAME.match(name):
                 continue
-            version = str(get_at(reference, "apiVersion") or "")
+            version = str(get_nested_value(reference, "apiVersion") or "")
             is_plane = is_control_plane_machine(item)
             templates.append(self._build_template(family, str(kind), name, namespace, version, control_plane=is_plane))
         # workers in another namespace are a mistake that the checks report, not a cluster without workers
@@ -237,24 +237,24 @@ class MachineIndex:
     def list_class_templates(self, own_class: MachineObject) -> list[ClassTemplate]:
         """Return the templates of a ClusterClass that take entries."""
         templates = []
-        part = get_at(own_class.spec, "controlPlane")
-        reference = get_at(part, "templateRef") or get_at(part, "ref")
-        family = CONTROL_PLANES.get(without_template_suffix(str(get_at(reference, "kind"))))
+        part = get_nested_value(own_class.spec, "controlPlane")
+        reference = get_nested_value(part, "templateRef") or get_nested_value(part, "ref")
+        family = CONTROL_PLANES.get(without_template_suffix(str(get_nested_value(reference, "kind"))))
         if family is not None and family is not MachineFamily.TALOS:
             templates.append(ClassTemplate(self._build_referenced_template(family, reference, own_class.namespace, control_plane=True)))
         for item, of_pools in _iter_worker_classes(own_class):
             reference = _get_class_bootstrap(item)
-            worker_family = BOOTSTRAPS.get(without_template_suffix(str(get_at(reference, "kind"))))
+            worker_family = BOOTSTRAPS.get(without_template_suffix(str(get_nested_value(reference, "kind"))))
             if worker_family is None or worker_family is MachineFamily.TALOS or _is_bootstrap_ignored(item):
                 continue
             template = self._build_referenced_template(worker_family, reference, own_class.namespace)
-            templates.append(ClassTemplate(template, str(get_at(item, "class")), of_pools))
+            templates.append(ClassTemplate(template, str(get_nested_value(item, "class")), of_pools))
         return templates
 
     def _build_referenced_template(
         self, family: MachineFamily, reference: Any, namespace: str, *, control_plane: bool = False
     ) -> MachineTemplate:
-        texts = [str(get_at(reference, field) or "") for field in ("kind", "name", "apiVersion")]
+        texts = [str(get_nested_value(reference, field) or "") for field in ("kind", "name", "apiVersion")]
         template = self._build_template(family, texts[0], texts[1], namespace, texts[2], control_plane=control_plane)
         # a patch selects by the version of the reference, not by that of the object
         return msgspec.structs.replace(template, api_version=texts[2] or template.api_version)
@@ -267,13 +267,13 @@ class MachineIndex:
         kubernetes-sigs/cluster-api-provider-aws v2.13.0, exp/controllers/awsmanagedmachinepool_controller.go: only
         `awsLaunchTemplate` makes a launch template with the user data.
         """
-        reference = get_at(get_machine_spec(pool), "infrastructureRef")
-        if get_at(reference, "kind") in _IGNORE_BOOTSTRAP:
+        reference = get_nested_value(get_machine_spec(pool), "infrastructureRef")
+        if get_nested_value(reference, "kind") in _IGNORE_BOOTSTRAP:
             return True
-        if get_at(reference, "kind") != "AWSManagedMachinePool":
+        if get_nested_value(reference, "kind") != "AWSManagedMachinePool":
             return False
-        group = self.find_named(pool.namespace, "AWSManagedMachinePool", get_at(reference, "name"))
-        return group is not None and get_at(group.spec, "awsLaunchTemplate") is None
+        group = self.find_named(pool.namespace, "AWSManagedMachinePool", get_nested_value(reference, "name"))
+        return group is not None and get_nested_value(group.spec, "awsLaunchTemplate") is None
 
 
 _CLUSTER_NAME: Final = "cluster.x-k8s.io/cluster-name"
@@ -301,45 +301,45 @@ def _iter_class_references(value: Any) -> Iterator[tuple[str, str]]:
 
 def find_control_plane_kind(cluster_class: MachineObject) -> str | None:
     """Return the kind of the control planes that a ClusterClass makes."""
-    part = get_at(cluster_class.spec, "controlPlane")
+    part = get_nested_value(cluster_class.spec, "controlPlane")
     # `ref` in v1beta1, `templateRef` in v1beta2
-    kind = get_at(part, "templateRef", "kind") or get_at(part, "ref", "kind")
+    kind = get_nested_value(part, "templateRef", "kind") or get_nested_value(part, "ref", "kind")
     return without_template_suffix(kind) if isinstance(kind, str) else None
 
 
 def list_bootstrap_kinds(cluster_class: MachineObject) -> list[str]:
     """Return the kinds of the bootstrap templates of a ClusterClass that its machines use."""
     items = (item for item, _ in _iter_worker_classes(cluster_class) if not _is_bootstrap_ignored(item))
-    return [kind for item in items if isinstance(kind := get_at(_get_class_bootstrap(item), "kind"), str)]
+    return [kind for item in items if isinstance(kind := get_nested_value(_get_class_bootstrap(item), "kind"), str)]
 
 
 def list_unmanaged_kinds(cluster_class: MachineObject) -> list[str]:
     """Return the kinds of the pools of a ClusterClass whose cloud configures the nodes."""
     items = (item for item, _ in _iter_worker_classes(cluster_class) if _is_bootstrap_ignored(item))
-    return [without_template_suffix(str(get_at(_get_class_infrastructure(item), "kind"))) for item in items]
+    return [without_template_suffix(str(get_nested_value(_get_class_infrastructure(item), "kind"))) for item in items]
 
 
 def _iter_worker_classes(cluster_class: MachineObject) -> Iterator[tuple[Any, bool]]:
     """Yield each class of MachineDeployments and of MachinePools (True)."""
     for field in ("machineDeployments", "machinePools"):
-        listed = get_at(cluster_class.spec, "workers", field)
+        listed = get_nested_value(cluster_class.spec, "workers", field)
         for item in listed if isinstance(listed, list) else ():
             yield item, field == "machinePools"
 
 
 def _get_class_bootstrap(item: Any) -> Any:
     # below `template` with `ref` in v1beta1; `templateRef` in v1beta2
-    part = get_at(item, "template", "bootstrap") or get_at(item, "bootstrap")
-    return get_at(part, "templateRef") or get_at(part, "ref")
+    part = get_nested_value(item, "template", "bootstrap") or get_nested_value(item, "bootstrap")
+    return get_nested_value(part, "templateRef") or get_nested_value(part, "ref")
 
 
 def _get_class_infrastructure(item: Any) -> Any:
-    part = get_at(item, "template", "infrastructure") or get_at(item, "infrastructure")
-    return get_at(part, "templateRef") or get_at(part, "ref")
+    part = get_nested_value(item, "template", "infrastructure") or get_nested_value(item, "infrastructure")
+    return get_nested_value(part, "templateRef") or get_nested_value(part, "ref")
 
 
 def _is_bootstrap_ignored(item: Any) -> bool:
-    return without_template_suffix(str(get_at(_get_class_infrastructure(item), "kind"))) in _IGNORE_BOOTSTRAP
+    return without_template_suffix(str(get_nested_value(_get_class_infrastructure(item), "kind"))) in _IGNORE_BOOTSTRAP
 
 
 def build_machine_template(item: MachineObject) -> MachineTemplate | None:
@@ -374,7 +374,7 @@ def is_control_plane_machine(item: MachineObject) -> bool:
 
 def get_machine_spec(item: MachineObject) -> Any:
     """Return the spec of the Machines that a worker makes, or that it is."""
-    return item.spec if item.kind == "Machine" else get_at(item.spec, "template", "spec")
+    return item.spec if item.kind == "Machine" else get_nested_value(item.spec, "template", "spec")
 
 
 _CONTROL_PLANE_GROUP: Final = "controlplane.cluster.x-k8s.io"

@@ -38,7 +38,7 @@ from transom.capi.bootstrap.windows_proxy import PROXY_CMD
 from transom.capi.values.cluster_identity import InvalidIdentity, build_systemd_name, get_cluster_id
 from transom.capi.values.cluster_objects import get_namespaced_name
 from transom.common.escaping import escape_name
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.proxy.finding import Finding, Path
 from transom.proxy.no_proxy import split
 from transom.proxy.objects import Cluster, MachineObject, SettingsObjects
@@ -97,13 +97,13 @@ def _check_kinds(cluster: Cluster, index: MachineIndex) -> Iterator[Finding]:
     for item in index.list_workers(cluster):
         path: Path = ("spec", *(() if item.kind == "Machine" else ("template", "spec")), "bootstrap", "configRef", "kind")
         template = get_machine_spec(item)
-        kind = get_at(template, "bootstrap", "configRef", "kind")
+        kind = get_nested_value(template, "bootstrap", "configRef", "kind")
         if not isinstance(kind, str) or not kind:
-            infrastructure = str(get_at(template, "infrastructureRef", "kind") or item.kind)
+            infrastructure = str(get_nested_value(template, "infrastructureRef", "kind") or item.kind)
             message = f"no bootstrap configuration: {describe_unsupported([sanitize_kind(infrastructure)])}"
             yield item.place.build_warning(path, message)
         elif index.is_bootstrap_ignored(item):
-            infrastructure = str(get_at(template, "infrastructureRef", "kind"))
+            infrastructure = str(get_nested_value(template, "infrastructureRef", "kind"))
             message = f"{sanitize_kind(infrastructure)} ignores it: {describe_unsupported([sanitize_kind(infrastructure)])}"
             if infrastructure == "AWSManagedMachinePool":
                 message = "EKS ignores it without spec.awsLaunchTemplate of the AWSManagedMachinePool: set awsLaunchTemplate"
@@ -133,7 +133,7 @@ def _check_workers_without_cluster(objects: SettingsObjects) -> Iterator[Finding
     places = {get_namespaced_name(cluster) for cluster in objects.clusters}
     names = {name for _, name in places}
     for item in objects.machine_objects:
-        name = get_at(item.spec, "clusterName")
+        name = get_nested_value(item.spec, "clusterName")
         if is_worker(item) and name in names and (item.namespace, name) not in places:
             message = (
                 f"namespace {item.namespace} has no Cluster of that name: Transom reads workers in the Cluster's namespace"
@@ -148,7 +148,7 @@ def _check_ineffective_labels(objects: tuple[MachineObject, ...]) -> Iterator[Fi
         if not item.inject or ((item.group, item.kind) in EDITED and (item.namespace, item.name) not in of_machines):
             continue
         if (item.group, item.kind) == ("cluster.x-k8s.io", "Cluster"):
-            if get_at(item.spec, "topology"):
+            if get_nested_value(item.spec, "topology"):
                 continue
             message = "has no effect on a Cluster without a ClusterClass: put it on its templates and control plane"
         else:
@@ -174,7 +174,7 @@ def _check_missing_entries(cluster: Cluster, egress: Egress, index: MachineIndex
     own_class = index.find_cluster_class(cluster)
     if own_class is not None:
         templates = [item.template for item in index.list_class_templates(own_class)]
-        patched = "-systemd-proxy" in json.dumps(get_at(own_class.spec, "patches"), default=str)
+        patched = "-systemd-proxy" in json.dumps(get_nested_value(own_class.spec, "patches"), default=str)
         if templates and not patched and not all(_has_entries(item, secret) for item in templates):
             message = f"{_MISSING}: {_PRINTED.format('cluster-class')}"
             yield own_class.place.build_warning(("spec", "patches"), message)
@@ -203,8 +203,8 @@ def _has_entries(template: MachineTemplate, secret: str) -> bool:
 def _list_machine_configs(objects: Iterable[MachineObject]) -> set[tuple[str, str]]:
     """Return namespace and name of the KubeadmConfigs that Machines without an owner refer to: Transom does not edit them."""
     machines = (item for item in objects if item.kind == "Machine" and is_worker(item))
-    references = ((item.namespace, get_at(item.spec, "bootstrap", "configRef")) for item in machines)
-    return {(namespace, str(get_at(item, "name"))) for namespace, item in references if get_at(item, "kind") == "KubeadmConfig"}
+    references = ((item.namespace, get_nested_value(item.spec, "bootstrap", "configRef")) for item in machines)
+    return {(namespace, str(get_nested_value(item, "name"))) for namespace, item in references if get_nested_value(item, "kind") == "KubeadmConfig"}
 
 
 def _check_foreign_drop_ins(cluster: Cluster, egress: Egress, index: MachineIndex) -> Iterator[Finding]:
@@ -234,8 +234,8 @@ def _check_foreign_drop_ins(cluster: Cluster, egress: Egress, index: MachineInde
 def _is_own_file(file: Any, secret: str) -> bool:
     """Return True for a file of the cluster's Secrets, or one that Transom writes itself."""
     names = (secret, secret.replace("-systemd-", "-windows-"))
-    path = str(get_at(file, "path"))
-    return get_at(file, "contentFrom", "secret", "name") in names or is_own_path(path) or path == PROXY_CMD
+    path = str(get_nested_value(file, "path"))
+    return get_nested_value(file, "contentFrom", "secret", "name") in names or is_own_path(path) or path == PROXY_CMD
 
 
 class MachineFetch(msgspec.Struct, frozen=True):
@@ -262,15 +262,15 @@ def find_machine_fetch(kind: str, spec: Any, *, ignition_format: bool = False) -
     exp/api/v1beta2/awsmachinepool_types.go: a pool without Ignition has its user data in its launch template. Azure, GCP,
     OpenStack, vSphere and Nutanix hand the whole data over by metadata service, configuration drive or guestinfo.
     """
-    ignition = get_at(spec, "ignition")
+    ignition = get_nested_value(spec, "ignition")
     if kind == "AWSMachineTemplate" and ignition is None and not ignition_format:
-        cloud_init = get_at(spec, "cloudInit")
-        if get_at(cloud_init, "insecureSkipSecretsManager") is True:
+        cloud_init = get_nested_value(spec, "cloudInit")
+        if get_nested_value(cloud_init, "insecureSkipSecretsManager") is True:
             return None
-        parameters = get_at(cloud_init, "secureSecretsBackend") == "ssm-parameter-store"
+        parameters = get_nested_value(cloud_init, "secureSecretsBackend") == "ssm-parameter-store"
         return MachineFetch("AWS Systems Manager" if parameters else "AWS Secrets Manager", ("cloudInit",))
     if kind in ("AWSMachineTemplate", "AWSMachinePool") and (ignition is not None or ignition_format):
-        if get_at(ignition, "storageType") == "UnencryptedUserData":
+        if get_nested_value(ignition, "storageType") == "UnencryptedUserData":
             return None
         return MachineFetch("S3", ("ignition",), ignition=True)
     return None
@@ -284,7 +284,7 @@ def _iter_fetching_templates(
     for item in index.list_objects(cluster):
         below = () if item.kind == "AWSMachinePool" else ("template", "spec")
         ignition_format = (item.kind, item.name) in ignition_users
-        fetch = find_machine_fetch(item.kind, get_at(item.spec, *below), ignition_format=ignition_format)
+        fetch = find_machine_fetch(item.kind, get_nested_value(item.spec, *below), ignition_format=ignition_format)
         if fetch is not None:
             yield item, below, fetch
 
@@ -297,20 +297,20 @@ def _list_ignition_users(cluster: Cluster, index: MachineIndex) -> set[tuple[str
         namespace, cluster.control_plane, cluster.control_plane_name
     )
     if control_plane is not None and control_plane.kind in SPEC_PATHS:
-        template = get_at(control_plane.spec, "machineTemplate")
-        reference = get_at(template, "spec", "infrastructureRef") or get_at(template, "infrastructureRef")
-        pairs.append((get_at(control_plane.spec, *SPEC_PATHS[control_plane.kind]), reference))
+        template = get_nested_value(control_plane.spec, "machineTemplate")
+        reference = get_nested_value(template, "spec", "infrastructureRef") or get_nested_value(template, "infrastructureRef")
+        pairs.append((get_nested_value(control_plane.spec, *SPEC_PATHS[control_plane.kind]), reference))
     for item in index.list_workers(cluster):
         part = get_machine_spec(item)
-        reference = get_at(part, "bootstrap", "configRef")
-        config = index.find_named(namespace, get_at(reference, "kind"), get_at(reference, "name"))
+        reference = get_nested_value(part, "bootstrap", "configRef")
+        config = index.find_named(namespace, get_nested_value(reference, "kind"), get_nested_value(reference, "name"))
         if config is not None:
-            pairs.append((get_at(config.spec, *SPEC_PATHS.get(config.kind, ())), get_at(part, "infrastructureRef")))
+            pairs.append((get_nested_value(config.spec, *SPEC_PATHS.get(config.kind, ())), get_nested_value(part, "infrastructureRef")))
     return {
-        (str(get_at(reference, "kind")), str(get_at(reference, "name")))
+        (str(get_nested_value(reference, "kind")), str(get_nested_value(reference, "name")))
         for spec, reference in pairs
         # RKE2 has it in its agentConfig
-        if "ignition" in (get_at(spec, "format"), get_at(spec, "agentConfig", "format"))
+        if "ignition" in (get_nested_value(spec, "format"), get_nested_value(spec, "agentConfig", "format"))
     }
 
 
@@ -327,9 +327,9 @@ def _check_fetches(cluster: Cluster, egress: Egress, index: MachineIndex) -> Ite
             message = f"{start}: they need a VPC endpoint, or insecureSkipSecretsManager; {page}"
             yield item.place.build_warning(path, message)
             continue
-        ignition = get_at(item.spec, *below, "ignition")
-        version = str(get_at(ignition, "version") or _IGNITION_DEFAULT)
-        configured = get_at(ignition, "proxy") is not None
+        ignition = get_nested_value(item.spec, *below, "ignition")
+        version = str(get_nested_value(ignition, "version") or _IGNITION_DEFAULT)
+        configured = get_nested_value(ignition, "proxy") is not None
         if configured and not _has_proxy(version):
             yield item.place.build_warning(
                 (*path, "version"), f"Ignition {version} ignores `proxy` and `tls`: set 3.1 or newer"
@@ -340,7 +340,7 @@ def _check_fetches(cluster: Cluster, egress: Egress, index: MachineIndex) -> Ite
                 remedy = "user data must not contain the proxy's password, so they need a VPC endpoint for S3"
             message = f"{start}: {remedy}; {page}"
             yield item.place.build_warning(path, message)
-        elif egress.trust and get_at(ignition, "tls") is None:
+        elif egress.trust and get_nested_value(ignition, "tls") is None:
             message = f"{start}, and without the CAs: set ignition.tls if the proxy decrypts TLS; {page}"
             yield item.place.build_warning(path, message)
 

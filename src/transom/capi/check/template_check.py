@@ -20,7 +20,7 @@ from transom.capi.check.node_ports import VXLAN, find_closed_ports
 from transom.capi.providers.provider import Examine, Object
 from transom.capi.providers.provider_table import PROVIDERS
 from transom.capi.worker.machine_commands import find_command_problems
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.proxy.finding import Finding, Path, Severity, format_field_path
 
 CRI_SOCKET = "npipe:////./pipe/containerd-containerd"
@@ -60,7 +60,7 @@ def check_templates(objects: Iterable[SourceObject], files: Mapping[str, str]) -
     for member in given_objects:
         if member.object.get("kind") not in ("MachineDeployment", "MachinePool"):
             continue
-        spec = get_at(member.object, "spec", "template", "spec") or {}
+        spec = get_nested_value(member.object, "spec", "template", "spec") or {}
         configuration = configurations.get(_get_reference_key(member.object, spec.get("bootstrap", {}).get("configRef")))
         machine = machines.get(_get_reference_key(member.object, spec.get("infrastructureRef")))
         if configuration is not None and machine is not None:
@@ -103,19 +103,19 @@ def _get_spec_path(item: Object) -> tuple[str, ...]:
 
 
 def _is_windows(item: Object) -> bool:
-    spec = get_at(item, *_get_spec_path(item)) or {}
-    socket = str(get_at(spec, "joinConfiguration", "nodeRegistration", "criSocket") or "")
+    spec = get_nested_value(item, *_get_spec_path(item)) or {}
+    socket = str(get_nested_value(spec, "joinConfiguration", "nodeRegistration", "criSocket") or "")
     paths = [str(file.get("path", "")) for file in spec.get("files") or ()]
     return socket.startswith("npipe:") or any(re.match(r"[A-Za-z]:[\\/]", path) for path in paths)
 
 
 def _check_bootstrap(given_object: SourceObject) -> Iterator[Finding]:
     place = _get_spec_path(given_object.object)
-    spec = get_at(given_object.object, *place) or {}
+    spec = get_nested_value(given_object.object, *place) or {}
     if spec.get("format", "cloud-config") != "cloud-config":
         yield _build_finding(given_object, "error", (*place, "format"), "cloudbase-init reads cloud-config alone")
     registration = ("joinConfiguration", "nodeRegistration")
-    socket = get_at(spec, *registration, "criSocket")
+    socket = get_nested_value(spec, *registration, "criSocket")
     if socket != CRI_SOCKET:
         yield _build_finding(
             given_object, "error", (*place, *registration, "criSocket"), f"{socket!r}: containerd on Windows has {CRI_SOCKET}"
@@ -168,15 +168,15 @@ def _read_gzip_prefix(data: bytes) -> bytes:
 
 def _check_machine(given_object: SourceObject, configuration: SourceObject) -> Iterator[Finding]:
     place = _get_spec_path(given_object.object)
-    spec = get_at(given_object.object, *place) or {}
+    spec = get_nested_value(given_object.object, *place) or {}
     faults = _FAULTS.get(_get_kind(given_object.object))
-    bootstrap = get_at(configuration.object, *_get_spec_path(configuration.object)) or {}
+    bootstrap = get_nested_value(configuration.object, *_get_spec_path(configuration.object)) or {}
     for path, severity, message in faults(spec, bootstrap) if faults else ():
         yield _build_finding(given_object, severity, (*place, *path), message)
 
 
 def _check_machine_names(given_object: SourceObject, machine: SourceObject) -> Iterator[Finding]:
-    naming = get_at(given_object.object, "spec", "machineNaming", "template") or get_at(
+    naming = get_nested_value(given_object.object, "spec", "machineNaming", "template") or get_nested_value(
         given_object.object, "spec", "machineNamingStrategy", "template"
     )
     prefix = re.sub(r"-?\{\{.*", "", str(naming)) if naming else None
@@ -192,13 +192,13 @@ def _check_machine_names(given_object: SourceObject, machine: SourceObject) -> I
 
 def _check_pool(given_object: SourceObject, machine: SourceObject, scale_sets: dict[tuple[str, str], str]) -> Iterator[Finding]:
     """`scale_sets` are the names that pools of a cluster got before, by the cluster's name and theirs."""
-    spec = get_at(given_object.object, "spec") or {}
+    spec = get_nested_value(given_object.object, "spec") or {}
     if _get_kind(machine.object) == "AWSMachinePool":
-        for message in _check_pool_replicas(spec, get_at(machine.object, "spec") or {}):
+        for message in _check_pool_replicas(spec, get_nested_value(machine.object, "spec") or {}):
             yield _build_finding(given_object, "error", ("spec", "replicas"), message)
     if _get_kind(machine.object) != "AzureMachinePool":
         return
-    name = str(get_at(machine.object, "metadata", "name"))
+    name = str(get_nested_value(machine.object, "metadata", "name"))
     called = _build_scale_set_name(name)
     other = scale_sets.setdefault((str(spec.get("clusterName")), called), name)
     if other != name:
@@ -229,8 +229,8 @@ def _check_daemons(given_object: SourceObject) -> Iterator[Finding]:
             inner = _parse_document(str(text))
             if inner is not None:
                 yield from _check_daemons(SourceObject(given_object.file, inner))
-    spec = get_at(item, "spec", "template", "spec") or {}
-    if item.get("kind") != "DaemonSet" or get_at(spec, "nodeSelector", "kubernetes.io/os") != "windows":
+    spec = get_nested_value(item, "spec", "template", "spec") or {}
+    if item.get("kind") != "DaemonSet" or get_nested_value(spec, "nodeSelector", "kubernetes.io/os") != "windows":
         return
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
@@ -254,8 +254,8 @@ def _check_daemons(given_object: SourceObject) -> Iterator[Finding]:
 
 def _check_calico(given_object: SourceObject) -> Iterator[Finding]:
     """Check an Installation of Calico's operator that is meant for Windows nodes."""
-    network = get_at(given_object.object, "spec", "calicoNetwork") or {}
-    if given_object.object.get("kind") != "Installation" or get_at(network, "windowsDataplane") in (None, "Disabled"):
+    network = get_nested_value(given_object.object, "spec", "calicoNetwork") or {}
+    if given_object.object.get("kind") != "Installation" or get_nested_value(network, "windowsDataplane") in (None, "Disabled"):
         return
     for path, message in find_calico_faults(network):
         yield _build_finding(given_object, "error", ("spec", "calicoNetwork", *path), message)

@@ -9,7 +9,7 @@ from transom.capi.providers.provider import Builder, Faults, Object, Pool, Provi
 from transom.capi.worker import user_data
 from transom.capi.worker.user_data import UserDataLimit
 from transom.capi.worker.windows_release import build_image_name
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.proxy.finding import Path
 
 _BYTES = 16_384
@@ -126,7 +126,7 @@ def _find_faults(spec: Object, bootstrap: Object) -> Faults:
     if "sshKeyName" not in spec:
         message = f"CAPA asks for a key pair called `{upstream.KEY_PAIR.value}` where the AWSCluster names none either"
         yield ("sshKeyName",), "warning", message
-    if get_at(spec, "instanceMetadataOptions", "httpTokens") == "required":
+    if get_nested_value(spec, "instanceMetadataOptions", "httpTokens") == "required":
         message = "cloudbase-init asks EC2's metadata without a session token, and gets no user data: optional"
         yield ("instanceMetadataOptions", "httpTokens"), "error", message
 

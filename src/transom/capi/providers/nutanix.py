@@ -7,7 +7,7 @@ from transom.capi.check.worker_inputs import WorkerInputs
 from transom.capi.providers.provider import Builder, Faults, Object, Provider, render_sysprep_shutdown, render_winrm
 from transom.capi.worker.user_data import UserDataLimit
 from transom.capi.worker.windows_release import build_image_name
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 
 CAPX = ("nutanix-cloud-native/cluster-api-provider-nutanix", "946f0db32e1d28b34cf37740da1ad7546adf793d")
 NAME = create_fact(
@@ -61,7 +61,7 @@ def _list_notes(inputs: WorkerInputs) -> tuple[str, ...]:
 
 
 def _find_faults(_: Object, bootstrap: Object) -> Faults:
-    name = str(get_at(bootstrap, "joinConfiguration", "nodeRegistration", "name") or "")
+    name = str(get_nested_value(bootstrap, "joinConfiguration", "nodeRegistration", "name") or "")
     if "{{" in name and name != NAME.value:
         message = f"CAPX renders {NAME.value} alone: the nodes would be called {name!r}"
         yield (), "error", f"nodeRegistration.name of the bootstrap template: {message}"

@@ -7,7 +7,7 @@ from transom.capi.check.worker_inputs import WorkerInputs
 from transom.capi.providers.provider import Builder, Faults, Object, Provider, render_winrm
 from transom.capi.worker.user_data import UserDataLimit
 from transom.capi.worker.windows_release import build_image_name
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 
 _CAPO = ("kubernetes-sigs/cluster-api-provider-openstack", "e52de58abe6f70f4ad3ad7f7f51632bfd70354b7")
 _IMAGE_NAME = create_fact(
@@ -37,7 +37,7 @@ def _build_machine(inputs: WorkerInputs) -> dict[str, Any]:
 
 
 def _find_faults(spec: Object, _: Object) -> Faults:
-    name = str(get_at(spec, "image", "filter", "name") or "")
+    name = str(get_nested_value(spec, "image", "filter", "name") or "")
     if "*" in name:
         yield ("image", "filter", "name"), "error", f"{name!r}: CAPO takes an image by its exact name"
 

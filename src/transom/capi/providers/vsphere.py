@@ -7,7 +7,7 @@ from transom.capi.check.worker_inputs import WorkerInputs
 from transom.capi.providers.provider import Builder, Faults, Object, Provider, render_sysprep_shutdown, render_winrm
 from transom.capi.worker.user_data import UserDataLimit
 from transom.capi.worker.windows_release import build_image_name
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 
 
 def _build_machine(inputs: WorkerInputs) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def _list_notes(inputs: WorkerInputs) -> tuple[str, ...]:
 
 
 def _find_faults(spec: Object, _: Object) -> Faults:
-    for index, device in enumerate(get_at(spec, "network", "devices") or ()):
+    for index, device in enumerate(get_nested_value(spec, "network", "devices") or ()):
         if not device.get("dhcp4") and not device.get("dhcp6"):
             message = f"the image's cloudbase-init must have {upstream.NETWORK_PLUGIN.value}, or the machine has no address"
             yield ("network", "devices", index), "warning", message

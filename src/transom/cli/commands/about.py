@@ -36,7 +36,7 @@ def version(
     program.
     """
     from transom.kube.errors import ConfigurationError
-    from transom.kube.kubeconfig import choose
+    from transom.kube.kubeconfig import select_context
 
     versions: dict[str, Any] = {
         "client": __version__,
@@ -49,7 +49,7 @@ def version(
         print_lines(f"transom {describe_version()}")
     if not client:
         try:
-            choose(cluster.kubeconfig, cluster.context)
+            select_context(cluster.kubeconfig, cluster.context)
         except ConfigurationError as error:
             if cluster.kubeconfig or cluster.context:
                 fail(str(error))

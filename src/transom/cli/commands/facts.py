@@ -161,7 +161,7 @@ class HostReader:
 
         with register_stop_plan(self._build_stop_plan):
             reading = run_concurrently(
-                enumerate(self._hosts), read_host, self._workers, otherwise=lambda _, fault: (fault, 0.0)
+                enumerate(self._hosts), read_host, self._workers, build_default=lambda _, fault: (fault, 0.0)
             )
             async for (place, host), (result, seconds) in reading:
                 self._read[place] = result

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from transom.cli.examples import build_epilog
-from transom.cli.findings import Source, examine_objects, print_findings
+from transom.cli.findings import Source, load_and_examine, print_findings
 from transom.cli.messages import print_to_stderr
 from transom.cli.options import Output as MergeOutput
 from transom.cli.options import with_option_groups
@@ -63,7 +63,7 @@ def merge(
     """
     from transom.proxy.settings import merge_no_proxy
 
-    objects, examined = examine_objects(source)
+    objects, examined = load_and_examine(source)
     # the hosts have no part in the lists
     findings = [finding for finding in examined.findings if not finding.object.startswith("WindowsInstance/")]
     print_findings(findings, sys.stderr)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from transom.kube.client import Client
     from transom.pods.patch import Patch
     from transom.pods.pod_types import Pod
-    from transom.pods.service_names import ServiceName
+    from transom.pods.service_names import ServiceReference
     from transom.sources.objects import Objects
 
 pods = typer.Typer(help="Explain the settings of pods.", no_args_is_help=True)
@@ -31,7 +31,7 @@ class _PodExplanation(NamedTuple):
     outdated: bool | None = None
     left_out: tuple[str, ...] = ()
     """Items of the merged NO_PROXY that pods do not get."""
-    services: "tuple[ServiceName, ...]" = ()
+    services: "tuple[ServiceReference, ...]" = ()
     """Services that containers call through the proxy."""
     names: tuple[str, ...] = ()
     """The names of the namespace's Services that `spec.pods.serviceNames: Add` adds to NO_PROXY."""
@@ -332,7 +332,7 @@ def _format_lines(explanation: _PodExplanation) -> list[str]:
     return [*lines, *(f"  warning: {warning}" for warning in plain["warnings"])]
 
 
-def _format_service_warning(service: "ServiceName", addable_names: "Collection[str]") -> str:
+def _format_service_warning(service: "ServiceReference", addable_names: "Collection[str]") -> str:
     """Return the warning; `option` are the names that `spec.pods.serviceNames: Add` would add."""
     return (
         f"{service.container}: {service.place} names Service {service.name}, which goes to the proxy: write {service.full_name}"

@@ -239,7 +239,7 @@ async def _run_operator(connection: "Connection", options: "Options", address: t
             metrics.observe(result)
             traces.observe(result)
 
-        operator = Operator(Client(connection), options, observe, trace=traces.record_work)
+        operator = Operator(Client(connection), options, observe, trace=traces.trace_reconciliation)
     metrics.follow(operator)
     try:
         async with serve(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transom.diagnosis.overview import Overview
     from transom.diagnosis.snapshot import ReadFailure
     from transom.kube.client import Client
-    from transom.pods.outdated import Outdated
+    from transom.pods.outdated import OutdatedWorkload
 
 
 @with_option_groups
@@ -192,7 +192,7 @@ def _require_definitions(answers: "QueryResults") -> None:
         raise DefinitionsMissing(answers.undefined, Objects())
 
 
-async def _find_outdated_pods(client: "Client", namespace: str) -> "tuple[Outdated, ...] | ReadFailure":
+async def _find_outdated_pods(client: "Client", namespace: str) -> "tuple[OutdatedWorkload, ...] | ReadFailure":
     """Return the pods that are older than the settings, or why that is unknown."""
     from transom.diagnosis.snapshot import ReadFailure
     from transom.kube.errors import NotFound, StatusError

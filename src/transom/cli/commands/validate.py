@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transom.cli.findings import Source, examine_objects, print_findings, to_json
+from transom.cli.findings import Source, load_and_examine, print_findings, to_json
 from transom.cli.options import Output, with_option_groups
 from transom.cli.output import ExitCode, Format, print_data, print_lines
 from transom.cli.stopping import run_until_stopped
@@ -27,7 +27,7 @@ def validate(
     probe: Annotated[bool, typer.Option("--probe", help="Test the readiness endpoints through the proxy.")] = False,
 ) -> None:
     """Validate the settings and report all errors at once. It works offline, except for --probe."""
-    objects, examined = examine_objects(source)
+    objects, examined = load_and_examine(source)
     findings = [*examined.findings, *(_iter_unplaced(objects) if source.filename else ())]
     if probe and not examined.errors:
         findings += _probe_endpoints(objects, examined.settings)

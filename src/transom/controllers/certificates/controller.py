@@ -108,12 +108,12 @@ class CertificatesController:
         """Subscribe to the stores, which have been filled. A host that becomes known enqueues the requests that were left."""
         for store in self._stores:
             store.subscribe(self._request_changed)
-        self._follow(self._informers.windows_instances, _get_relevant_fields)
-        self._follow(self._informers.secrets, _get_token_id)
-        self._follow(self._informers.nodes, _get_readiness)
+        self._enqueue_all_on_change(self._informers.windows_instances, _get_relevant_fields)
+        self._enqueue_all_on_change(self._informers.secrets, _get_token_id)
+        self._enqueue_all_on_change(self._informers.nodes, _is_node_ready)
 
-    def _follow(self, store: Store[T], concern: Callable[[T | None], object]) -> None:
-        store.subscribe(lambda _, before, after: self._ask_all() if concern(before) != concern(after) else None)
+    def _enqueue_all_on_change(self, store: Store[T], get_fields: Callable[[T | None], object]) -> None:
+        store.subscribe(lambda _, before, after: self._enqueue_undecided() if get_fields(before) != get_fields(after) else None)
 
     def _request_changed(self, name: ObjectKey, _: CachedRequest | None, after: CachedRequest | None) -> None:
         if after is None or after.is_decided:
@@ -122,7 +122,7 @@ class CertificatesController:
         else:
             self.queue.add(name)
 
-    def _ask_all(self) -> None:
+    def _enqueue_undecided(self) -> None:
         for store in self._stores:
             for cached in store.take_snapshot():
                 if not cached.is_decided:
@@ -140,7 +140,7 @@ class CertificatesController:
         )
         if cached is None or cached.is_decided:
             return Result()
-        request = _request(cached)
+        request = _to_certificate_request(cached)
         # a stranger's text is read by a library in C, which keeps the event loop for as long as it takes
         node_name = await asyncio.to_thread(parse_requested_node, request)
         names = {request.username.removeprefix("system:node:")} | ({node_name} if node_name else set())
@@ -163,7 +163,7 @@ class CertificatesController:
     def _find_nodes(self, names: set[str]) -> dict[str, KnownNode]:
         snapshot = self._informers.nodes.take_snapshot()
         cached_nodes = {name: node for name in names if (node := snapshot.find_named(name)) is not None}
-        return {name: KnownNode(_get_readiness(node), node.metadata.uid or "") for name, node in cached_nodes.items()}
+        return {name: KnownNode(_is_node_ready(node), node.metadata.uid or "") for name, node in cached_nodes.items()}
 
     async def _record_node(self, member: Member, judgement: ApprovalDecision, leadership: Leadership) -> ApprovalDecision:
         """Return the judgement after the instance's status names the Node, since an approval cannot be revoked. Raises
@@ -226,7 +226,7 @@ class CertificatesController:
         return Regarding(REQUESTS.api_version, REQUESTS.kind, cached.metadata.name, None, cached.metadata.uid)
 
 
-def _request(cached: CachedRequest) -> CertificateRequest:
+def _to_certificate_request(cached: CachedRequest) -> CertificateRequest:
     spec = cached.spec
     try:
         pem = binascii.a2b_base64(spec.request, strict_mode=True)
@@ -253,5 +253,5 @@ def _get_token_id(cached: UnstructuredObject | None) -> str | None:
     return (cached.metadata.labels or {}).get(LABEL) if cached is not None else None
 
 
-def _get_readiness(node: HostNode | None) -> bool:
+def _is_node_ready(node: HostNode | None) -> bool:
     return node is not None and node.ready is not None and node.ready.status == "True"

@@ -76,7 +76,7 @@ async def find_peer_objects(
     peer_objects = []
     for resource in (CONFIG_MAPS, SECRETS):
         for cached in (await client.list_objects(resource, labels=CLUSTER_APPS_OPERATOR)).items:
-            candidate = _build_candidate(resource, cached, ours, drop_values=drop_values)
+            candidate = _build_peer_object(resource, cached, ours, drop_values=drop_values)
             if candidate is None:
                 continue
             if hand_over and candidate.result == "to hand over":
@@ -154,7 +154,7 @@ def _iter_own_objects(objects: Objects, settings: ResolvedSettings) -> Iterator[
             yield from build_fleet_objects(cluster, egress)
 
 
-def _build_candidate(
+def _build_peer_object(
     resource: Resource[UnstructuredObject],
     cached: UnstructuredObject,
     ours: Mapping[tuple[str, str, str], FleetObject],
@@ -168,15 +168,15 @@ def _build_candidate(
     made = ours.get((resource.kind, namespace, meta.name))
     if made is None:
         return PeerObject(resource.kind, namespace, meta.name, "kept: the settings do not require this object")
-    loses = list_lost_values(_get_values(resource, cached.value), _own_values(made))
+    loses = list_lost_values(_get_values(resource, cached.value), _get_own_values(made))
     result: Result = "kept: it would lose values" if loses and not drop_values else "to hand over"
     return PeerObject(resource.kind, namespace, meta.name, result, loses)
 
 
-def list_lost_values(theirs: str | None, own: str | None) -> tuple[str, ...]:
+def list_lost_values(peer_values: str | None, own_values: str | None) -> tuple[str, ...]:
     """Return the names of the values that are theirs alone; all names may be lost if a document cannot be parsed."""
     try:
-        lost = _list_leaf_paths(parse_value(theirs or "")) - _list_leaf_paths(parse_value(own or ""))
+        lost = _list_leaf_paths(parse_value(peer_values or "")) - _list_leaf_paths(parse_value(own_values or ""))
     except InvalidText as error:
         return (f"what cannot be read: {error.reason}",)
     return tuple(sorted(".".join(map(escape_key, path)) for path in lost))
@@ -189,7 +189,7 @@ def _get_values(resource: Resource[UnstructuredObject], value: Mapping[str, Any]
     return text if isinstance(text, str) else None
 
 
-def _own_values(made: FleetObject) -> str | None:
+def _get_own_values(made: FleetObject) -> str | None:
     cached = made.data.get(VALUES)
     return cached.reveal() if isinstance(cached, Secret) else cached
 

@@ -23,14 +23,14 @@ Listener = Callable[[ObjectKey], None]
 """Called with a cluster, as (namespace, id)."""
 
 
-def get_place(namespace: str | None, identity: str) -> str:
+def build_cluster_index_value(namespace: str | None, cluster_id: str) -> str:
     """Return the value of the indexes: a namespace and an ID or a name."""
-    return f"{namespace or ''}/{identity}"
+    return f"{namespace or ''}/{cluster_id}"
 
 
 def _index_by_cluster(app: ValuesReader) -> Iterator[str]:
     if identity := (app.metadata.labels or {}).get(ID_LABEL):
-        yield get_place(app.metadata.namespace, identity)
+        yield build_cluster_index_value(app.metadata.namespace, identity)
 
 
 def _index_without_cluster(app: ValuesReader) -> Iterator[str]:
@@ -41,7 +41,7 @@ def _index_without_cluster(app: ValuesReader) -> Iterator[str]:
 
 def _index_by_values(app: ValuesReader) -> Iterator[str]:
     for namespace, name in app.reads:
-        yield get_place(namespace, name)
+        yield build_cluster_index_value(namespace, name)
 
 
 _INDEXES: Final[dict[str, IndexFunction[Any]]] = {
@@ -51,14 +51,14 @@ _INDEXES: Final[dict[str, IndexFunction[Any]]] = {
 }
 
 
-class Injected(msgspec.Struct, frozen=True):
+class InjectionResult(msgspec.Struct, frozen=True):
     """What came of a cluster's Apps. `done`: each is as it should be. `own`: those that ask, and have values of their own."""
 
     done: bool = True
     own: tuple[str, ...] = ()
 
 
-class Apps:
+class ClusterApps:
     """Questions about the stores of both kinds, and the one edit that there is of them."""
 
     def __init__(self, informers: Informers, identities: Identities) -> None:
@@ -70,7 +70,7 @@ class Apps:
 
     def is_referenced(self, namespace: str, values: str) -> bool:
         """Return True if an App names a ConfigMap or Secret of this name."""
-        return any(store.take_snapshot().list_by_index("values", get_place(namespace, values)) for _, store in self._stores)
+        return any(store.take_snapshot().list_by_index("values", build_cluster_index_value(namespace, values)) for _, store in self._stores)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` with each cluster whose answers may have changed."""
@@ -94,13 +94,13 @@ class Apps:
                 if name.endswith(suffix):
                     yield ObjectKey(item, name.removesuffix(suffix))
 
-    async def update_references(self, client: Client, place: ObjectKey, *, values: bool, own_names: bool = False) -> Injected:
+    async def update_references(self, client: Client, cluster_key: ObjectKey, *, values: bool, own_names: bool = False) -> InjectionResult:
         """Bring the references of a cluster's Apps to what is wanted. Raises ApiError.
 
         Only a field that is empty is written; one that Transom wrote is taken out when the App no longer asks. `values`: there
         are values objects to refer to, `own_names` as in `build_values_name`.
         """
-        namespace, identity = place.namespace or "", place.name
+        namespace, identity = cluster_key.namespace or "", cluster_key.name
         done, own = True, []
         for resource, store in self._stores:
             wanted = build_reference_fields(resource.kind, identity, namespace, own_name=own_names)
@@ -119,18 +119,18 @@ class Apps:
                     if app.asks and name not in names and not _contains_value(app.fields[name], wanted[name])
                 ]
                 own += [f"{resource.kind} {app.metadata.namespace}/{app.metadata.name} ({name})" for name in kept]
-        return Injected(done, tuple(own))
+        return InjectionResult(done, tuple(own))
 
-    def _list_apps(self, store: Store[Any], namespace: str, identity: str) -> list[ValuesReader]:
+    def _list_apps(self, store: Store[Any], namespace: str, cluster_id: str) -> list[ValuesReader]:
         snapshot = store.take_snapshot()
-        apps: list[ValuesReader] = snapshot.list_by_index("cluster", get_place(namespace, identity))
+        apps: list[ValuesReader] = snapshot.list_by_index("cluster", build_cluster_index_value(namespace, cluster_id))
         if loose := snapshot.list_by_index("loose", namespace):
             identities = self._identities(namespace)
-            apps += [app for app in loose if find_identity(app.metadata.name, identities) == identity]
+            apps += [app for app in loose if find_identity(app.metadata.name, identities) == cluster_id]
         return apps
 
     async def _apply(self, client: Client, resource: Resource[Any], app: ValuesReader, fields: dict[str, Any]) -> bool:
-        served = self._informers.get_served(resource)
+        served = self._informers.get_served_resource(resource)
         if served is None:
             return True
         meta = app.metadata

@@ -9,7 +9,7 @@ import msgspec
 
 from transom.capi.values.cluster_identity import InvalidIdentity, build_systemd_name, build_values_name, get_cluster_id
 from transom.capi.values.cluster_objects import FleetObject, build_fleet_objects, find_identity_conflicts, get_namespaced_name
-from transom.controllers.clusters.objects import KeepResult, ObjectsWriter, compare
+from transom.controllers.clusters.objects import ObjectResult, ObjectsWriter, compare_objects
 from transom.controllers.clusters.readers import list_readers
 from transom.controllers.runtime.cached import CLUSTERS
 from transom.controllers.runtime.hash_key import read_fleet_key
@@ -19,7 +19,7 @@ from transom.kube.client import Client
 from transom.kube.errors import ApiError, Conflict, NotFound
 from transom.kube.resources import NAMESPACES
 from transom.kube.store import ObjectKey, Store
-from transom.kube.versions import resolve_version
+from transom.kube.versions import resolve_api_version
 from transom.manifests.workloads import build_namespace as namespace_object
 from transom.proxy.objects import Cluster
 from transom.proxy.settings import ResolvedSettings
@@ -34,7 +34,7 @@ class ObjectsReport(msgspec.Struct, frozen=True):
     `stopped`: by Ctrl-C; errors name the clusters that are not done.
     """
 
-    objects: tuple[KeepResult, ...]
+    objects: tuple[ObjectResult, ...]
     errors: tuple[str, ...] = ()
     stopped: bool = False
 
@@ -42,7 +42,7 @@ class ObjectsReport(msgspec.Struct, frozen=True):
 async def with_server_clusters(client: Client, objects: Objects) -> Objects:
     """Replace Clusters and infrastructure objects by those that the server has. Raises ApiError."""
     try:
-        resource = await resolve_version(client.get_json, CLUSTERS)
+        resource = await resolve_api_version(client.get_json, CLUSTERS)
     except NotFound:
         return objects
 
@@ -73,7 +73,7 @@ async def _read_infrastructure(client: Client, cluster: Cluster, kind: str | Non
     if resource is None or not name:
         return None
     with contextlib.suppress(NotFound):
-        known = await resolve_version(client.get_json, resource)
+        known = await resolve_api_version(client.get_json, resource)
         return (await client.get(known, name, cluster.metadata.namespace)).to_value(resource.kind)
     return None
 
@@ -106,7 +106,7 @@ async def write(client: Client, objects: Objects, settings: ResolvedSettings, *,
             named = waiting.list_names(place.namespace or "") - others
             chosen.append((place, build_fleet_objects(cluster, egress, windows=windows, referenced_names=named)))
     if dry_run:
-        return await run_for_each_cluster(chosen, errors, lambda place, desired: compare(client, place, desired))
+        return await run_for_each_cluster(chosen, errors, lambda place, desired: compare_objects(client, place, desired))
     key = await _ensure_key(client, objects.namespace)
     store: Store[OwnedConfigMap] = Store()
     listing = await client.list_objects(CONFIG_MAPS, labels=SELECTOR)
@@ -117,7 +117,7 @@ async def write(client: Client, objects: Objects, settings: ResolvedSettings, *,
     )
 
 
-_Work = Callable[[ObjectKey, Sequence[FleetObject]], Awaitable[list[KeepResult]]]
+_Work = Callable[[ObjectKey, Sequence[FleetObject]], Awaitable[list[ObjectResult]]]
 
 
 async def run_for_each_cluster(
@@ -125,15 +125,15 @@ async def run_for_each_cluster(
 ) -> ObjectsReport:
     """Run `work` on each cluster, some at a time, until it is done or cancelled. `errors` are those known before."""
     turns = asyncio.Semaphore(AT_ONCE)
-    results: dict[ObjectKey, list[KeepResult]] = {}
+    results: dict[ObjectKey, list[ObjectResult]] = {}
 
-    async def run_for_cluster(place: ObjectKey, desired: tuple[FleetObject, ...]) -> None:
+    async def run_for_cluster(cluster_key: ObjectKey, desired: tuple[FleetObject, ...]) -> None:
         async with turns:
             try:
-                results[place] = await work(place, desired)
+                results[cluster_key] = await work(cluster_key, desired)
             except ApiError as error:
-                results[place] = []
-                errors.append(f"cluster {place}: {error}")
+                results[cluster_key] = []
+                errors.append(f"cluster {cluster_key}: {error}")
 
     stopped = False
     try:

@@ -22,7 +22,7 @@ from transom.capi.values.cluster_identity import (
 )
 from transom.capi.values.cluster_objects import FleetObject, build_fleet_objects
 from transom.controllers.clusters import status
-from transom.controllers.clusters.apps import Apps, Injected, get_place
+from transom.controllers.clusters.apps import ClusterApps, InjectionResult, build_cluster_index_value
 from transom.controllers.clusters.objects import ObjectsWriter
 from transom.controllers.clusters.status import ClusterReport
 from transom.controllers.machines.templates import ClusterApiStores
@@ -31,7 +31,7 @@ from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.hash_key import read_fleet_key
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap, is_own
+from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap, has_owner_labels
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.errors import ApiError
 from transom.kube.objects import ObjectMeta
@@ -64,7 +64,7 @@ class ClustersController:
         self._informers, self._settings, self._reports = informers, settings, reports
         self._clusters = self._informers.watch(CLUSTERS, indexes={"identity": _index_places, "namespace": _index_namespace})
         self._config_maps = self._informers.watch(CONFIG_MAPS, labels=SELECTOR)
-        self._apps = Apps(self._informers, self._list_identities)
+        self._apps = ClusterApps(self._informers, self._list_cluster_ids)
         self._templates = ClusterApiStores(self._informers)
         self._keeper = ObjectsWriter(self._config_maps)
         self._passes: dict[ObjectKey, ClusterReport] = {}
@@ -87,7 +87,7 @@ class ClustersController:
         self._templates.subscribe(self._on_template_change)
         self._begun = True
         self._settings.subscribe(self._on_settings_change)
-        self._settings.on_update(self._report_soon)
+        self._settings.subscribe_to_updates(self._schedule_report)
 
     # --- which object concerns which key
 
@@ -117,14 +117,14 @@ class ClustersController:
             return
         for place in _index_places(cached) if self._begun else ():
             # a machine that is being created may wait for a deleted object
-            key = _parse_place(place)
+            key = _parse_cluster_key(place)
             time = asyncio.get_running_loop().time()
             self._verify_at[key] = min(self._verify_at.get(key, time), max(time, self._verified.get(key, 0.0) + VERIFY_AGAIN))
         self._add(cached)
 
     def _add(self, cached: CachedCluster, after: float = 0.0) -> None:
         for place in _index_places(cached):
-            self.queue.add(_parse_place(place), after=after)
+            self.queue.add(_parse_cluster_key(place), after=after)
 
     # --- one key
 
@@ -138,13 +138,13 @@ class ClustersController:
                 self._key = await read_fleet_key(leadership.client, self._informers.namespace)
                 self._leadership = leadership
         try:
-            outcome = await self._pass(key, leadership)
+            outcome = await self._reconcile_cluster(key, leadership)
         except ApiError as error:
-            self._note(key, ClusterReport(failure=str(error) or type(error).__name__))
+            self._record_report(key, ClusterReport(failure=str(error) or type(error).__name__))
             raise
         return outcome
 
-    async def _pass(self, key: ObjectKey, leadership: Leadership) -> Result:
+    async def _reconcile_cluster(self, key: ObjectKey, leadership: Leadership) -> Result:
         namespace, identity = key
         cluster = self._find_oldest_cluster(key)
         desired = self._build_desired_objects(namespace or "", identity, cluster)
@@ -164,53 +164,53 @@ class ClustersController:
         if verify:
             self._verified[key] = time
             self._verify_at[key] = due = time + interval
-        injected = await self._inject(key, desired, leadership)
+        injected = await self._update_references(key, desired, leadership)
         if cluster is None:
             self._verify_at.pop(key, None)
             self._verified.pop(key, None)
             self._read.pop(key, None)
-            self._note(key, None)
+            self._record_report(key, None)
             return Result()
-        self._note(key, ClusterReport(conflicts, own_values=injected.own))
+        self._record_report(key, ClusterReport(conflicts, own_values=injected.own))
         return Result(again=due - time if injected.done and not conflicts else min(due - time, CONFLICT_CHECK))
 
     def _find_oldest_cluster(self, key: ObjectKey) -> CachedCluster | None:
         """Return the oldest of the Clusters with this ID."""
-        clusters = self._clusters.take_snapshot().list_by_index("identity", get_place(*key))
+        clusters = self._clusters.take_snapshot().list_by_index("identity", build_cluster_index_value(*key))
         return min(clusters, key=lambda item: (item.metadata.creation_timestamp or "", item.metadata.name), default=None)
 
     def _build_desired_objects(
-        self, namespace: str, identity: str, cluster: CachedCluster | None
+        self, namespace: str, cluster_id: str, cluster: CachedCluster | None
     ) -> tuple[FleetObject, ...] | None:
         """Return the desired objects; None if nothing may be changed now."""
         newest = self._settings.newest
-        if newest is None or self._informers.get_served(CLUSTERS) is None:
+        if newest is None or self._informers.get_served_resource(CLUSTERS) is None:
             return None
         if cluster is None:
             # one that does not fit is there, all the same
             unread = (item.metadata.metadata for item in self._clusters.malformed.values() if not item.in_use)
-            return None if get_place(namespace, identity) in (place for meta in unread for place in _iter_places(meta)) else ()
+            return None if build_cluster_index_value(namespace, cluster_id) in (place for meta in unread for place in _iter_places(meta)) else ()
         name = (namespace, cluster.metadata.name)
         egress = self._settings.for_cluster(name)
         if cluster.deleting or egress is None or newest.clusters.get(name) is None:
             # on its way out, invalid or withheld: what is there stays
             return None
-        secrets = {build_systemd_name(identity, own_name=egress.own_drop_in), windows_name(identity)}
+        secrets = {build_systemd_name(cluster_id, own_name=egress.own_drop_in), windows_name(cluster_id)}
         # an object of the other name may have another owner
         secrets |= {
-            name for name in build_systemd_names(identity) if self._keeper.has_secret(ObjectKey(namespace, name), identity)
+            name for name in build_systemd_names(cluster_id) if self._keeper.has_secret(ObjectKey(namespace, name), cluster_id)
         }
-        named = {secret for secret in secrets if self._templates.is_secret_named(namespace, secret)}
+        named = {secret for secret in secrets if self._templates.is_secret_referenced(namespace, secret)}
         for own in (False, True):
-            values = build_values_name(identity, own_name=own)
+            values = build_values_name(cluster_id, own_name=own)
             # a pair of the other name may have another owner
-            own_exists = own == egress.own_values or self._is_ours(ObjectKey(namespace, values), identity)
+            own_exists = own == egress.own_values or self._is_ours(ObjectKey(namespace, values), cluster_id)
             if own_exists and self._apps.is_referenced(namespace, values):
                 named.add(values)
-        windows = self._templates.has_windows(namespace, cluster.metadata.name)
-        return build_fleet_objects(self._as_read(ObjectKey(namespace, identity), cluster), egress, windows=windows, referenced_names=named)
+        windows = self._templates.has_windows_templates(namespace, cluster.metadata.name)
+        return build_fleet_objects(self._parse_cluster(ObjectKey(namespace, cluster_id), cluster), egress, windows=windows, referenced_names=named)
 
-    def _as_read(self, key: ObjectKey, cluster: CachedCluster) -> ClusterObject:
+    def _parse_cluster(self, key: ObjectKey, cluster: CachedCluster) -> ClusterObject:
         before, parsed_cluster = self._read.get(key, (None, None))
         if parsed_cluster is None or before is not cluster:
             reader = ObjectReader(self._informers.namespace)
@@ -219,31 +219,31 @@ class ClustersController:
             self._read[key] = (cluster, parsed_cluster)
         return parsed_cluster
 
-    async def _inject(self, key: ObjectKey, desired: tuple[FleetObject, ...], leadership: Leadership) -> Injected:
+    async def _update_references(self, key: ObjectKey, desired: tuple[FleetObject, ...], leadership: Leadership) -> InjectionResult:
         own = self._settings.own is not None and self._settings.own.own_values
         values = any((made.kind, made.name) == ("Secret", build_values_name(key.name, own_name=own)) for made in desired)
         return await self._apps.update_references(leadership.client, key, values=values, own_names=own)
 
-    def _is_ours(self, name: ObjectKey, identity: str) -> bool:
+    def _is_ours(self, name: ObjectKey, cluster_id: str) -> bool:
         cached = self._config_maps.take_snapshot().get(name)
-        return cached is not None and is_own(cached.metadata, identity)
+        return cached is not None and has_owner_labels(cached.metadata, cluster_id)
 
-    def _list_identities(self, namespace: str) -> set[str]:
+    def _list_cluster_ids(self, namespace: str) -> set[str]:
         clusters = self._clusters.take_snapshot().list_by_index("namespace", namespace)
-        return {_parse_place(place)[1] for cached in clusters for place in _index_places(cached)}
+        return {_parse_cluster_key(place)[1] for cached in clusters for place in _index_places(cached)}
 
     # --- the status
 
-    def _note(self, key: ObjectKey, report: ClusterReport | None) -> None:
+    def _record_report(self, key: ObjectKey, report: ClusterReport | None) -> None:
         if self._passes.get(key) == report:
             return
         if report is None:
             self._passes.pop(key, None)
         else:
             self._passes[key] = report
-        self._report_soon()
+        self._schedule_report()
 
-    def _report_soon(self) -> None:
+    def _schedule_report(self) -> None:
         self.queue.add(_STATUS, Priority.CHECK, after=_STATUS_DELAY)
 
     def _report(self) -> Result:
@@ -256,13 +256,13 @@ class ClustersController:
         newest = self._settings.newest
         if newest is None:
             return Result()
-        if self._informers.get_served(CLUSTERS) is None:
+        if self._informers.get_served_resource(CLUSTERS) is None:
             self._reports.put("fleet", {})
             return Result()
         passes = {}
         for cached in self._clusters.take_snapshot():
             for place in _index_places(cached):
-                report = self._passes.get(_parse_place(place))
+                report = self._passes.get(_parse_cluster_key(place))
                 if report is not None:
                     passes[cached.metadata.namespace or "", cached.metadata.name] = report
         self._reports.put("fleet", status.build_conditions(self._informers.get_objects(), newest, passes))
@@ -279,13 +279,13 @@ def _iter_places(meta: ClusterMeta | ObjectMeta) -> Iterator[str]:
     except InvalidIdentity:
         # the status of its settings reports it
         return
-    yield get_place(meta.namespace, identity)
+    yield build_cluster_index_value(meta.namespace, identity)
 
 
 def _index_namespace(cached: CachedCluster) -> Iterator[str]:
     yield cached.metadata.namespace or ""
 
 
-def _parse_place(place: str) -> ObjectKey:
+def _parse_cluster_key(place: str) -> ObjectKey:
     namespace, _, name = place.partition("/")
     return ObjectKey(namespace, name)

@@ -21,7 +21,7 @@ from transom.capi.values.cluster_identity import (
     list_values_names,
 )
 from transom.capi.values.cluster_objects import FleetObject
-from transom.controllers.runtime.owned import CONFIG_MAPS, SECRETS, CachedSecret, OwnedConfigMap, is_handed_over, is_own
+from transom.controllers.runtime.owned import CONFIG_MAPS, SECRETS, CachedSecret, OwnedConfigMap, is_handed_over, has_owner_labels
 from transom.kube.client import Client
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.resources import Resource
@@ -31,7 +31,7 @@ H = TypeVar("H", CachedSecret, OwnedConfigMap)
 Result = Literal["unchanged", "created", "applied", "deleted", "foreign"]
 
 
-class KeepResult(msgspec.Struct, frozen=True):
+class ObjectResult(msgspec.Struct, frozen=True):
     """The result for one object. `foreign`: the object has another owner and was not changed."""
 
     kind: str
@@ -68,7 +68,7 @@ class ObjectsWriter:
         self._secrets.clear()
         self._written.clear()
 
-    def observe_change(self, name: ObjectKey, identity: str, after: OwnedConfigMap | None) -> bool:
+    def observe_change(self, name: ObjectKey, cluster_id: str, after: OwnedConfigMap | None) -> bool:
         """Record a change in the store to an object of a cluster. Return True if it is new."""
         before = self._written.get(name)
         if after is not None and before is not None and before[1] is not None:
@@ -76,36 +76,36 @@ class ObjectsWriter:
         if after is None:
             self._written.pop(name, None)
             # objects are being deleted: the Secrets may be gone, too
-            for secret in list_secret_names(identity):
+            for secret in list_secret_names(cluster_id):
                 self._secrets.pop(ObjectKey(name.namespace, secret), None)
             return before is None or before[1] is not None
         return True
 
     async def keep(
-        self, client: Client, key: bytes, place: ObjectKey, desired: Sequence[FleetObject], *, verify: bool
-    ) -> list[KeepResult]:
+        self, client: Client, key: bytes, cluster_key: ObjectKey, desired: Sequence[FleetObject], *, verify: bool
+    ) -> list[ObjectResult]:
         """Bring the objects of a cluster (namespace and id) to what is desired.
 
         `verify` reads each Secret, where else the hash is believed. Raises ApiError.
         """
-        namespace, identity = place.namespace or "", place.name
+        namespace, identity = cluster_key.namespace or "", cluster_key.name
         anchors = list_values_names(identity)
         for name in anchors:
             self._read_secret_states(namespace, self._get_config_map(ObjectKey(namespace, name)))
         anchor = next((item for item in reversed(desired) if item.kind == "ConfigMap" and item.name in anchors), None)
-        done: list[KeepResult] = []
+        done: list[ObjectResult] = []
         states: dict[str, SecretState] = {}
         for wanted in desired:
             if wanted is anchor:
                 continue
             if wanted.kind == "Secret":
-                result, state = await self._keep_secret(client, key, identity, wanted, verify=verify)
-                done.append(KeepResult(wanted.kind, namespace, wanted.name, result))
+                result, state = await self._reconcile_secret(client, key, identity, wanted, verify=verify)
+                done.append(ObjectResult(wanted.kind, namespace, wanted.name, result))
                 if state is not None:
                     states[wanted.name] = state
             else:
-                result = await self._keep_config_map(client, identity, wanted.to_manifest())
-                done.append(KeepResult(wanted.kind, namespace, wanted.name, result))
+                result = await self._reconcile_config_map(client, identity, wanted.to_manifest())
+                done.append(ObjectResult(wanted.kind, namespace, wanted.name, result))
         names = {(wanted.kind, wanted.name) for wanted in desired}
         for name in list_secret_names(identity):
             known = (namespace, name) in self._secrets
@@ -118,23 +118,23 @@ class ObjectsWriter:
                 and reads_server
                 and await self._delete_secret(client, identity, ObjectKey(namespace, name))
             ):
-                done.append(KeepResult("Secret", namespace, name, "deleted"))
+                done.append(ObjectResult("Secret", namespace, name, "deleted"))
         # the anchor last: it says what Secrets there are
         for name in (build_ca_name(identity), *anchors):
             if ("ConfigMap", name) not in names and await self._delete_config_map(client, identity, ObjectKey(namespace, name)):
-                done.append(KeepResult("ConfigMap", namespace, name, "deleted"))
+                done.append(ObjectResult("ConfigMap", namespace, name, "deleted"))
         if anchor is not None:
             manifest = anchor.to_manifest({SECRETS_ANNOTATION: msgspec.json.encode(states, order="sorted").decode()})
             done.append(
-                KeepResult("ConfigMap", namespace, anchor.name, await self._keep_config_map(client, identity, manifest))
+                ObjectResult("ConfigMap", namespace, anchor.name, await self._reconcile_config_map(client, identity, manifest))
             )
         return done
 
     # --- Secrets
 
-    def has_secret(self, name: ObjectKey, identity: str) -> bool:
+    def has_secret(self, name: ObjectKey, cluster_id: str) -> bool:
         """Return True if a Secret of the cluster is known to be ours."""
-        for anchor in list_values_names(identity):
+        for anchor in list_values_names(cluster_id):
             self._read_secret_states(name.namespace or "", self._get_config_map(ObjectKey(name.namespace, anchor)))
         return name in self._secrets
 
@@ -148,8 +148,8 @@ class ObjectsWriter:
         for name, state in noted.items():
             self._secrets.setdefault(ObjectKey(namespace, name), state)
 
-    async def _keep_secret(
-        self, client: Client, key: bytes, identity: str, wanted: FleetObject, *, verify: bool
+    async def _reconcile_secret(
+        self, client: Client, key: bytes, cluster_id: str, wanted: FleetObject, *, verify: bool
     ) -> tuple[Result, SecretState | None]:
         name: ObjectKey = ObjectKey(wanted.namespace, wanted.name)
         manifest = wanted.to_manifest()
@@ -160,15 +160,15 @@ class ObjectsWriter:
         made = None if verify else await _try_write(client, SECRETS, manifest, state.uid if state else None)
         if made is None:
             self._secrets.pop(name, None)
-            made = await _read_and_write(client, SECRETS, identity, manifest)
+            made = await _read_and_write(client, SECRETS, cluster_id, manifest)
         if made.object is None:
             return made.result, None
         self._secrets[name] = state = SecretState(made.object.metadata.uid or "", digest)
         return made.result, state
 
-    async def _delete_secret(self, client: Client, identity: str, name: ObjectKey) -> bool:
+    async def _delete_secret(self, client: Client, cluster_id: str, name: ObjectKey) -> bool:
         secret = await _get(client, SECRETS, name)
-        mine = secret is not None and is_own(secret.metadata, identity)
+        mine = secret is not None and has_owner_labels(secret.metadata, cluster_id)
         if secret is not None and mine:
             await _delete(client, SECRETS, name, secret.metadata.uid)
         self._secrets.pop(name, None)
@@ -186,7 +186,7 @@ class ObjectsWriter:
         del self._written[name]
         return cached
 
-    async def _keep_config_map(self, client: Client, identity: str, manifest: dict[str, Any]) -> Result:
+    async def _reconcile_config_map(self, client: Client, cluster_id: str, manifest: dict[str, Any]) -> Result:
         meta = manifest["metadata"]
         name: ObjectKey = ObjectKey(meta["namespace"], meta["name"])
         cached = self._get_config_map(name)
@@ -195,14 +195,14 @@ class ObjectsWriter:
         version = _get_version(self._config_maps.take_snapshot().get(name))
         made = await _try_write(client, CONFIG_MAPS, manifest, cached.metadata.uid if cached else None)
         if made is None:
-            made = await _read_and_write(client, CONFIG_MAPS, identity, manifest)
+            made = await _read_and_write(client, CONFIG_MAPS, cluster_id, manifest)
         if made.object is not None:
             self._written[name] = (version, made.object)
         return made.result
 
-    async def _delete_config_map(self, client: Client, identity: str, name: ObjectKey) -> bool:
+    async def _delete_config_map(self, client: Client, cluster_id: str, name: ObjectKey) -> bool:
         cached = self._get_config_map(name)
-        if cached is None or not is_own(cached.metadata, identity):
+        if cached is None or not has_owner_labels(cached.metadata, cluster_id):
             return False
         version = _get_version(self._config_maps.take_snapshot().get(name))
         await _delete(client, CONFIG_MAPS, name, cached.metadata.uid)
@@ -210,25 +210,25 @@ class ObjectsWriter:
         return True
 
 
-async def compare(client: Client, place: ObjectKey, desired: Sequence[FleetObject]) -> list[KeepResult]:
+async def compare_objects(client: Client, cluster_key: ObjectKey, desired: Sequence[FleetObject]) -> list[ObjectResult]:
     """Return what `keep` would do with each object of a cluster, without writing. Raises ApiError."""
-    done: list[KeepResult] = []
-    namespace, identity = place.namespace or "", place.name
+    done: list[ObjectResult] = []
+    namespace, identity = cluster_key.namespace or "", cluster_key.name
     for wanted in desired:
         live_object = await _get(client, _get_resource(wanted.kind), ObjectKey(wanted.namespace, wanted.name))
         result: Result = "created"
         if live_object is not None:
             result = "unchanged" if live_object.contains_manifest(wanted.to_manifest()) else "applied"
             result = result if _can_write(live_object, identity) else "foreign"
-        done.append(KeepResult(wanted.kind, wanted.namespace, wanted.name, result))
+        done.append(ObjectResult(wanted.kind, wanted.namespace, wanted.name, result))
     names = {(wanted.kind, wanted.name) for wanted in desired}
     possible = [("Secret", secret_name) for secret_name in list_secret_names(identity)]
     possible += [("ConfigMap", item) for item in (build_ca_name(identity), *list_values_names(identity))]
     for kind, entry in possible:
         if (kind, entry) not in names:
             left = await _get(client, _get_resource(kind), ObjectKey(namespace, entry))
-            if left is not None and is_own(left.metadata, identity):
-                done.append(KeepResult(kind, namespace, entry, "deleted"))
+            if left is not None and has_owner_labels(left.metadata, identity):
+                done.append(ObjectResult(kind, namespace, entry, "deleted"))
     return done
 
 
@@ -236,9 +236,9 @@ def _get_resource(kind: str) -> Resource[Any]:
     return SECRETS if kind == "Secret" else CONFIG_MAPS
 
 
-def list_secret_names(identity: str) -> tuple[str, ...]:
+def list_secret_names(cluster_id: str) -> tuple[str, ...]:
     """Return the names of all Secrets that Transom can write for a cluster."""
-    return *build_systemd_names(identity), windows_name(identity), *list_values_names(identity)
+    return *build_systemd_names(cluster_id), windows_name(cluster_id), *list_values_names(cluster_id)
 
 
 def compute_keyed_hash(key: bytes, manifest: dict[str, Any]) -> str:
@@ -250,8 +250,8 @@ def _get_version(cached: OwnedConfigMap | None) -> str | None:
     return cached.metadata.resource_version if cached else None
 
 
-def _can_write(live_object: CachedSecret | OwnedConfigMap, identity: str) -> bool:
-    return is_own(live_object.metadata, identity) or is_handed_over(live_object.metadata)
+def _can_write(live_object: CachedSecret | OwnedConfigMap, cluster_id: str) -> bool:
+    return has_owner_labels(live_object.metadata, cluster_id) or is_handed_over(live_object.metadata)
 
 
 async def _try_write(
@@ -266,13 +266,13 @@ async def _try_write(
         return None
 
 
-async def _read_and_write(client: Client, resource: Resource[H], identity: str, manifest: dict[str, Any]) -> _WrittenObject[H]:
+async def _read_and_write(client: Client, resource: Resource[H], cluster_id: str, manifest: dict[str, Any]) -> _WrittenObject[H]:
     """Read first, and then do what is right. Raises Conflict where it changes under our hands."""
     meta = manifest["metadata"]
     live_object = await _get(client, resource, ObjectKey(meta["namespace"], meta["name"]))
     if live_object is None:
         return _WrittenObject(await client.create(resource, manifest, meta["namespace"]), "created")
-    if not _can_write(live_object, identity):
+    if not _can_write(live_object, cluster_id):
         return _WrittenObject(None, "foreign")
     if live_object.contains_manifest(manifest):
         return _WrittenObject(live_object, "unchanged")

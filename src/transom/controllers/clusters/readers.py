@@ -20,10 +20,10 @@ from transom.kube.errors import NotFound
 from transom.kube.objects import T
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey
-from transom.kube.versions import resolve_version
+from transom.kube.versions import resolve_api_version
 
 
-class Readers(msgspec.Struct, frozen=True):
+class ReferencedObjects(msgspec.Struct, frozen=True):
     """What waits for something: `windows` are the clusters with templates for Windows machines, `named` ConfigMaps and Secrets.
 
     All of them by namespace and name.
@@ -37,7 +37,7 @@ class Readers(msgspec.Struct, frozen=True):
         return frozenset(name for place, name in self.named if place == namespace)
 
 
-async def list_readers(client: Client) -> Readers:
+async def list_readers(client: Client) -> ReferencedObjects:
     """List Cluster API's templates and the Apps on the server. Raises ApiError."""
     templates = await _list_if_served(client, TEMPLATES)
     configured: list[CachedTemplate | CachedControlPlane] = [*templates, *await _list_if_served(client, CONTROL_PLANES)]
@@ -52,7 +52,7 @@ async def list_readers(client: Client) -> Readers:
         for app in (*await _list_if_served(client, APPS), *await _list_if_served(client, RELEASES))
         for place in app.reads
     }
-    return Readers(frozenset(_iter_windows_templates(templates, await _list_if_served(client, DEPLOYMENTS))), frozenset(named))
+    return ReferencedObjects(frozenset(_iter_windows_templates(templates, await _list_if_served(client, DEPLOYMENTS))), frozenset(named))
 
 
 def _iter_windows_templates(
@@ -74,6 +74,6 @@ def _iter_windows_templates(
 async def _list_if_served(client: Client, resource: Resource[T]) -> list[T]:
     """Return the objects of a kind; none if the server does not serve it."""
     try:
-        return (await client.list_objects(await resolve_version(client.get_json, resource))).items
+        return (await client.list_objects(await resolve_api_version(client.get_json, resource))).items
     except NotFound:
         return []

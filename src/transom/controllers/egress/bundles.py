@@ -33,30 +33,30 @@ ROUNDS: Final = 3
 """The number of corrections before Transom leaves a field to its other writer."""
 
 
-class _Fight(msgspec.Struct, frozen=True):
+class _WriteConflict(msgspec.Struct, frozen=True):
     wanted: str
     rounds: int = 0
 
 
-class Rivals:
+class WriteConflicts:
     """How often each object was written with one and the same content: two that never give way must not make a loop of it."""
 
     def __init__(self) -> None:
-        self._fights: dict[ObjectKey, _Fight] = {}
+        self._fights: dict[ObjectKey, _WriteConflict] = {}
 
     def write(self, name: ObjectKey, wanted: str) -> bool:
         """Note that `wanted` (a hash of it) is missing once more; False if it was corrected too often."""
         fight = self._fights.get(name)
         if fight is None or fight.wanted != wanted:
-            fight = _Fight(wanted)
+            fight = _WriteConflict(wanted)
         lost = fight.rounds >= ROUNDS
-        self._fights[name] = fight if lost else _Fight(wanted, fight.rounds + 1)
+        self._fights[name] = fight if lost else _WriteConflict(wanted, fight.rounds + 1)
         return not lost
 
     def forget(self, name: ObjectKey) -> None:
         """Forget an object that is deleted, has another owner, or is tried again."""
         self._fights.pop(name, None)
 
-    def list_lost(self) -> list[ObjectKey]:
+    def list_lost_objects(self) -> list[ObjectKey]:
         """Return the objects that were left to another owner."""
         return [name for name, fight in self._fights.items() if fight.rounds >= ROUNDS]

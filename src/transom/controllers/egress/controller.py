@@ -10,11 +10,11 @@ import structlog
 
 from transom.capi.values.cluster_identity import MANAGED_BY, TRANSOM
 from transom.controllers.egress import status
-from transom.controllers.egress.bundles import BundleText, Rivals
-from transom.controllers.egress.events import ReportedProxyState, tell
+from transom.controllers.egress.bundles import BundleText, WriteConflicts
+from transom.controllers.egress.events import ReportedProxyState, record_condition_events
 from transom.controllers.egress.host_counts import HostTally
 from transom.controllers.runtime import base_removal
-from transom.controllers.runtime.base_removal import is_deleted
+from transom.controllers.runtime.base_removal import is_being_deleted
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator, Conditions
 from transom.controllers.runtime.controller import Leadership, Result
@@ -23,10 +23,10 @@ from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.http.readiness import EndpointAnswer, has_failures, probe
 from transom.kube.apply import needs_apply
-from transom.kube.bounds import get_bound
+from transom.kube.bounds import get_memory_limit
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
-from transom.kube.objects import BundleHolder, UnstructuredObject
+from transom.kube.objects import BundleConfigMap, UnstructuredObject
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES
 from transom.kube.store import ObjectKey, build_key
@@ -70,7 +70,7 @@ class EgressController:
         self._hash_key = HashKey(informers)
         self._probed: dict[ObjectKey, tuple[Egress, float, list[EndpointAnswer]]] = {}
         self._released: dict[ObjectKey, str] = {}
-        self._rivals = Rivals()
+        self._rivals = WriteConflicts()
         self._hosts = HostTally()
         self._told_of_proxy = ReportedProxyState()
         self._rests: dict[ObjectKey, float] = {}
@@ -83,19 +83,19 @@ class EgressController:
 
     def subscribe(self) -> None:
         """Subscribe to the stores, which have been filled."""
-        self._settings.on_update(self._on_settings_update)
+        self._settings.subscribe_to_updates(self._enqueue_settings_objects)
         self._informers.egress_proxies.subscribe(self._on_status_change)
         self._settings.subscribe(self._on_settings_change)
         self._informers.windows_instances.subscribe(self._on_instance_change)
         for store in self._informers.bundle_holders:
-            store.subscribe(self._on_holder_change)
+            store.subscribe(self._on_bundle_change)
         self._reports.subscribe(lambda name: self.queue.add(ObjectKey(None, name)))
-        self._on_settings_update()
+        self._enqueue_settings_objects()
         self.queue.add(_SWEEP, Priority.CHECK)
 
     # --- which object concerns which key
 
-    def _on_settings_update(self) -> None:
+    def _enqueue_settings_objects(self) -> None:
         for cached in self._informers.egress_proxies.take_snapshot():
             self.queue.add(ObjectKey(None, cached.metadata.name))
         if self._informers.openshift_proxy is not None:
@@ -117,7 +117,7 @@ class EgressController:
             # many hosts become ready one after the other: each is not a write of its own
             self.queue.add(ObjectKey(None, BASE), Priority.CHECK, COUNT)
 
-    def _on_holder_change(self, name: ObjectKey, before: BundleHolder | None, after: BundleHolder | None) -> None:
+    def _on_bundle_change(self, name: ObjectKey, before: BundleConfigMap | None, after: BundleConfigMap | None) -> None:
         if after is None and before is not None and before.ours and before.metadata.uid:
             # the label went, or the whole object: it is our key that has to go, if it is there
             self._released[name] = before.metadata.uid
@@ -134,7 +134,7 @@ class EgressController:
             await self._find_unlabelled_bundles(leadership)
             return Result()
         if key.namespace is not None:
-            return await self._inject(key, leadership)
+            return await self._inject_bundle(key, leadership)
         newest = self._settings.newest
         if key == _OPENSHIFT:
             proxy = self._informers.openshift_proxy
@@ -145,12 +145,12 @@ class EgressController:
         deletion = self._settings.deletion
         if (
             key.name == BASE
-            and is_deleted(cached)
+            and is_being_deleted(cached)
             and cached is not None
             and deletion is not None
             and deletion.left is not None
         ):
-            return await self._leave_hosts(cached, deletion.left, leadership)
+            return await self._release_base(cached, deletion.left, leadership)
         if cached is None or newest is None:
             self._probed.pop(key, None)
             self._applied.pop(key.name, None)
@@ -158,18 +158,18 @@ class EgressController:
         if self._settings.generations.get(key.name) != cached.metadata.generation:
             # an edit that the settings were not computed from yet: nothing can be said of it
             return Result()
-        return await self._report(cached, newest.findings, leadership)
+        return await self._update_status(cached, newest.findings, leadership)
 
-    async def _leave_hosts(self, cached: UnstructuredObject, why: str, leadership: Leadership) -> Result:
+    async def _release_base(self, cached: UnstructuredObject, why: str, leadership: Leadership) -> Result:
         """Let the base go without a change to any host."""
         if base_removal.has_finalizer(cached):
             meta = cached.metadata
             regarding = Regarding(EGRESS_PROXIES.api_version, EGRESS_PROXIES.kind, meta.name, None, meta.uid)
             leadership.recorder.record_normal(regarding, "HostsLeft", f"the hosts keep what they have: {why}")
-            await base_removal.take_finalizer(cached, leadership)
+            await base_removal.remove_finalizer(cached, leadership)
         return Result()
 
-    async def _report(self, cached: UnstructuredObject, findings: Iterable[Finding], leadership: Leadership) -> Result:
+    async def _update_status(self, cached: UnstructuredObject, findings: Iterable[Finding], leadership: Leadership) -> Result:
         name, own = cached.metadata.name, self._settings.own
         spec = cached.value.get("spec") or {}
         openshift = self._informers.openshift_proxy
@@ -186,10 +186,10 @@ class EgressController:
             holding = status.build_effective_status(own)
         if name == BASE and waits:
             if tried := self._settings.gate.answers:
-                conditions["EndpointsAnswer"] = status.build_held_back_condition(tried)
+                conditions["EndpointsAnswer"] = status.build_pending_endpoints_condition(tried)
         elif name == BASE and own is not None:
             answers = await self._probe_endpoints(ObjectKey(None, name), own)
-            conditions["EndpointsAnswer"] = status.build_reported_condition(answers)
+            conditions["EndpointsAnswer"] = status.build_current_endpoints_condition(answers)
             if answers:
                 again = CHECK_FAILED if has_failures(answers) else CHECK
         if name == BASE:
@@ -197,37 +197,37 @@ class EgressController:
             digest = await self._hash_key.digest(holds.evaluation_key, leadership) if holds is not None else None
             hosts = self._hosts.get_counts(digest)
             holding = msgspec.structs.replace(holding, settings=digest or "", hosts=hosts.status)
-            conditions["Ready"] = status.build_ready_condition(conditions, waits=waits, hosts=hosts.condition)
-            if is_deleted(cached):
+            conditions["Ready"] = status.build_ready_condition(conditions, is_edit_pending=waits, hosts=hosts.condition)
+            if is_being_deleted(cached):
                 conditions["Ready"] = status.build_removing_condition(hosts.condition)
                 if base_removal.has_finalizer(cached) and (base is not None or hosts.total == hosts.updated):
-                    await base_removal.take_finalizer(cached, leadership)
+                    await base_removal.remove_finalizer(cached, leadership)
                     return Result()
             elif base is None and not base_removal.has_finalizer(cached):
-                await base_removal.put_finalizer(cached, leadership)
+                await base_removal.add_finalizer(cached, leadership)
                 # it is heard of, and what is then in memory has what is written next: else the same would be written twice
                 return Result()
         else:
             conditions["Ready"] = conditions["Valid"]
-        rest = await self._write(cached, conditions, holding, leadership)
+        rest = await self._write_status(cached, conditions, holding, leadership)
         return Result(again=min(rest, again) if rest is not None and again is not None else rest or again)
 
-    async def _probe_endpoints(self, key: ObjectKey, own: Egress) -> list[EndpointAnswer]:
+    async def _probe_endpoints(self, key: ObjectKey, own_egress: Egress) -> list[EndpointAnswer]:
         """Return the answers of the effective settings' endpoints, probed again only when they are due."""
-        if not own.readiness_endpoints:
+        if not own_egress.readiness_endpoints:
             return []
         time = asyncio.get_running_loop().time()
         probed = self._probed.get(key)
-        if probed is not None and probed[0] == own:
+        if probed is not None and probed[0] == own_egress:
             _, when, answers = probed
             if time - when < (CHECK_FAILED if has_failures(answers) else CHECK) - 1:
                 return answers
-        answers = await probe(own)
-        self._probed[key] = (own, time, answers)
+        answers = await probe(own_egress)
+        self._probed[key] = (own_egress, time, answers)
         return answers
 
-    async def _write(
-        self, cached: UnstructuredObject, conditions: Conditions, holding: EgressProxyStatus, leadership: Leadership
+    async def _write_status(
+        self, cached: UnstructuredObject, conditions: Conditions, new_status: EgressProxyStatus, leadership: Leadership
     ) -> float | None:
         """Write what is new. Seconds until the next deferred write; None if there is none."""
         meta = cached.metadata
@@ -236,7 +236,7 @@ class EgressController:
         newest = applied if written_on == meta.resource_version else cached
         live = msgspec.convert(newest.value.get("status") or {}, EgressProxyStatus)
         conditions = status.drop_unchecked(live, conditions)
-        wanted = status.merge_status(live, conditions, holding, meta.generation, self._now())
+        wanted = status.merge_status(live, conditions, new_status, meta.generation, self._now())
         desired = {"metadata": {"name": meta.name, "uid": meta.uid}, "status": msgspec.to_builtins(wanted)}
         if not needs_apply(desired, newest.value, "status"):
             return None
@@ -253,15 +253,15 @@ class EgressController:
         self._applied[meta.name] = (meta.resource_version, applied)
         if meta.name == BASE:
             self._last_written = time
-        self._tell(cached, live, conditions, holding, leadership)
+        self._emit_events(cached, live, conditions, new_status, leadership)
         return None
 
-    def _tell(
+    def _emit_events(
         self,
         cached: UnstructuredObject,
         live: EgressProxyStatus,
         conditions: Conditions,
-        holding: EgressProxyStatus,
+        new_status: EgressProxyStatus,
         leadership: Leadership,
     ) -> None:
         """Send events about new and ended problems. Sent after the status is written, so once."""
@@ -270,15 +270,15 @@ class EgressController:
         conflict, superseded = conditions.get("Conflict"), conditions.get("Superseded")
         if conflict and conflict.status == "True" and live.get_condition("Conflict").message != conflict.message:
             leadership.recorder.record_warning(regarding, "Conflict", conflict.message)
-        tell(regarding, {condition.type: condition for condition in live.conditions}, conditions, leadership.recorder)
+        record_condition_events(regarding, {condition.type: condition for condition in live.conditions}, conditions, leadership.recorder)
         if superseded and superseded.status == "True" and live.get_condition("Superseded").status != "True":
             leadership.recorder.record_warning(regarding, superseded.reason, superseded.message)
-        if changes := status.format_changes(live, holding):
+        if changes := status.format_changes(live, new_status):
             leadership.recorder.record_normal(regarding, "Changed", f"current settings: {changes}")
 
     # --- ConfigMaps that ask for the bundle
 
-    async def _inject(self, key: ObjectKey, leadership: Leadership) -> Result:
+    async def _inject_bundle(self, key: ObjectKey, leadership: Leadership) -> Result:
         own = self._settings.own
         if own is None:
             # there have been no valid settings since the start: what is there stays
@@ -293,7 +293,7 @@ class EgressController:
             if uid is not None and (holder is None or holder.ours):
                 await self._apply(key, uid, None, leadership)
             self._released.pop(key, None)
-            self._settle(key)
+            self._end_conflict(key)
             return Result()
         try:
             text, digest = self._texts.render(own.trust, bundle_only=bundle_only)
@@ -308,22 +308,22 @@ class EgressController:
         """Restore Transom's key in a ConfigMap, unless another writer changes it again each time."""
         now = asyncio.get_running_loop().time()
         if key in self._rests and now >= self._rests[key]:
-            self._settle(key)
+            self._end_conflict(key)
         if self._rivals.write(key, digest):
             await self._apply(key, uid, text, leadership)
             return Result()
         self._rests.setdefault(key, now + CHECK)
-        self._tell_rivals()
+        self._report_conflicts()
         return Result(again=self._rests[key] - now + 1)
 
-    def _settle(self, key: ObjectKey) -> None:
+    def _end_conflict(self, key: ObjectKey) -> None:
         self._rivals.forget(key)
         self._rests.pop(key, None)
-        self._tell_rivals()
+        self._report_conflicts()
 
-    def _tell_rivals(self) -> None:
-        lost = sorted("/".join(filter(None, name)) for name in self._rivals.list_lost())
-        message = f"the key {BundleHolder.KEY} of ConfigMap {', '.join(lost)} is repeatedly overwritten by another program"
+    def _report_conflicts(self) -> None:
+        lost = sorted("/".join(filter(None, name)) for name in self._rivals.list_lost_objects())
+        message = f"the key {BundleConfigMap.KEY} of ConfigMap {', '.join(lost)} is repeatedly overwritten by another program"
         condition = Condition("True", "Taken", f"{message}: take the label off, or the other writer")
         self._reports.put("egress", {BASE: {"Conflict": condition}} if lost else {})
 
@@ -331,20 +331,20 @@ class EgressController:
         """Find the ConfigMaps that lost their label while no operator was running."""
         labelled = {name for store in self._informers.bundle_holders for name in store.take_snapshot().iter_keys()}
 
-        def is_released(holder: BundleHolder) -> bool:
+        def is_released(holder: BundleConfigMap) -> bool:
             # the fleet controller keeps ConfigMaps with that key, too: they have a label of their own
             kept = (holder.metadata.labels or {}).get(MANAGED_BY) == TRANSOM
             return holder.ours and not kept and build_key(holder) not in labelled
 
         # anybody's ConfigMaps are among them
-        bound = get_bound(BUNDLE_HOLDERS)
-        listing = await leadership.client.list_objects(BUNDLE_HOLDERS, bound=bound, select=is_released)
+        bound = get_memory_limit(BUNDLE_HOLDERS)
+        listing = await leadership.client.list_objects(BUNDLE_HOLDERS, memory_limit=bound, select=is_released)
         for holder in listing.items:
             if holder.metadata.uid:
                 self._released[build_key(holder)] = holder.metadata.uid
                 self.queue.add(build_key(holder))
 
-    def _get_bundle_request(self, holder: BundleHolder | None) -> bool | None:
+    def _get_bundle_request(self, holder: BundleConfigMap | None) -> bool | None:
         """Return True if a ConfigMap asks for the bundle without the system's CAs; None if it asks for nothing."""
         labels = (holder.metadata.labels or {}) if holder else {}
         if labels.get(INJECT_LABEL) in ("true", "bundle-only"):
@@ -361,7 +361,7 @@ class EgressController:
             "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid},
         }
         if text is not None:
-            value["data"] = {BundleHolder.KEY: text}
+            value["data"] = {BundleConfigMap.KEY: text}
         try:
             await leadership.client.apply(BUNDLE_HOLDERS, value, key.name, key.namespace)
         except (NotFound, Conflict) as error:
@@ -370,6 +370,6 @@ class EgressController:
             _log.info("trust bundle written" if text is not None else "trust bundle taken out")
 
 
-def _get_relevant_fields(holder: BundleHolder) -> tuple[Any, ...]:
+def _get_relevant_fields(holder: BundleConfigMap) -> tuple[Any, ...]:
     labels = holder.metadata.labels or {}
     return holder.metadata.uid, holder.sha256, holder.ours, labels.get(INJECT_LABEL), labels.get(OPENSHIFT_LABEL)

@@ -6,7 +6,7 @@ from typing import Final
 from transom.controllers.egress import status
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.controllers.runtime.controller import Leadership
-from transom.controllers.runtime.gate import Gate
+from transom.controllers.runtime.gate import SettingsGate
 from transom.http.readiness import has_failures
 from transom.kube.events import EventRecorder, Regarding
 from transom.kube.objects import UnstructuredObject
@@ -23,22 +23,22 @@ _REFUSED: Final = "PodsRefused"
 _SILENT: Final = StatusCondition()
 
 
-def tell(
-    regarding: Regarding, before: Mapping[str, Condition | StatusCondition], conditions: Conditions, recorder: EventRecorder
+def record_condition_events(
+    regarding: Regarding, previous: Mapping[str, Condition | StatusCondition], conditions: Conditions, recorder: EventRecorder
 ) -> None:
     """Report changes from `before`: conditions by type."""
     for type_, bad in _BAD.items():
-        condition, was = conditions.get(type_), before.get(type_, _SILENT)
+        condition, was = conditions.get(type_), previous.get(type_, _SILENT)
         if condition is None:
             continue
         if condition.status == "False" and (was.status != "False" or was.message != condition.message):
             recorder.record_warning(regarding, bad, condition.message)
         elif condition.status == "True" and was.status == "False":
             recorder.record_normal(regarding, type_, condition.message)
-    halted, was = conditions.get(_HALTED), before.get(_HALTED, _SILENT)
+    halted, was = conditions.get(_HALTED), previous.get(_HALTED, _SILENT)
     if halted is not None and halted.status == "True" and (was.status, was.reason) != ("True", halted.reason):
         recorder.record_warning(regarding, _HALTED, halted.message)
-    injected, was = conditions.get("PodsInjected"), before.get("PodsInjected", _SILENT)
+    injected, was = conditions.get("PodsInjected"), previous.get("PodsInjected", _SILENT)
     if injected is not None and (injected.reason == _REFUSED) != (was.reason == _REFUSED):
         if injected.reason == _REFUSED:
             recorder.record_warning(regarding, _REFUSED, injected.message)
@@ -58,13 +58,13 @@ class ReportedProxyState:
     def __init__(self) -> None:
         self._last: Conditions = dict(_WELL)
 
-    def report(self, proxy: UnstructuredObject, findings: Iterable[Finding], gate: Gate, leadership: Leadership) -> None:
+    def report(self, proxy: UnstructuredObject, findings: Iterable[Finding], gate: SettingsGate, leadership: Leadership) -> None:
         """Report its problems, or their end, if that differs from the last report."""
         relevant_findings = status.select_proxy_findings(proxy.value.get("spec") or {}, findings)
         conditions = {"Valid": status.build_proxy_validity(relevant_findings), "EndpointsAnswer": _WELL["EndpointsAnswer"]}
         if gate.waiting is not None and has_failures(gate.answers):
-            conditions["EndpointsAnswer"] = status.build_held_back_condition(gate.answers)
+            conditions["EndpointsAnswer"] = status.build_pending_endpoints_condition(gate.answers)
         meta = proxy.metadata
         regarding = Regarding(OPENSHIFT_PROXIES.api_version, OPENSHIFT_PROXIES.kind, meta.name, None, meta.uid)
-        tell(regarding, self._last, conditions, leadership.recorder)
+        record_condition_events(regarding, self._last, conditions, leadership.recorder)
         self._last = conditions

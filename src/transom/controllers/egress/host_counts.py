@@ -53,7 +53,7 @@ class HostTally:
 
     def record_change(self, before: CachedInstance | None, after: CachedInstance | None) -> bool:
         """Record that an instance changed from `before`, as recorded earlier, to `after`. Return True if a count changed."""
-        was, now = _get_standing(before), _get_standing(after)
+        was, now = _get_host_state(before), _get_host_state(after)
         if was == now:
             return False
         self._add(was, before, -1)
@@ -77,7 +77,7 @@ class HostTally:
                 (self._failed.add if count > 0 else self._failed.discard)(instance.metadata.name)
 
 
-def _get_standing(instance: CachedInstance | None) -> _Standing:
+def _get_host_state(instance: CachedInstance | None) -> _Standing:
     """Return the state of a host and, if it is ready, its settings. None for a host that does not count."""
     if instance is None or instance.spec_fields.get("paused") or isinstance(instance.spec_fields.get("clusterRef"), dict):
         return None

@@ -104,7 +104,7 @@ def build_validity(
     return conditions
 
 
-def build_readiness(answers: Sequence[EndpointAnswer]) -> Condition:
+def build_endpoints_condition(answers: Sequence[EndpointAnswer]) -> Condition:
     """Return the condition for the answers of the endpoints."""
     if not answers:
         return Condition("True", "NotConfigured", "spec.readinessEndpoints is not set")
@@ -121,12 +121,12 @@ def build_readiness(answers: Sequence[EndpointAnswer]) -> Condition:
 _TRIED: Final = Condition("False", PENDING, "the endpoints are being tried through the new settings")
 
 
-def build_ready_condition(conditions: Conditions, *, waits: bool, hosts: Condition) -> Condition:
+def build_ready_condition(conditions: Conditions, *, is_edit_pending: bool, hosts: Condition) -> Condition:
     """Return the condition that tools wait for: the first problem, or the state of the hosts. `waits`: an edit is invalid."""
     endpoints = conditions.get("EndpointsAnswer")
     if (valid := conditions["Valid"]).status != "True":
         return valid
-    if waits and (endpoints is None or endpoints.status == "True"):
+    if is_edit_pending and (endpoints is None or endpoints.status == "True"):
         return _TRIED
     if endpoints is not None and endpoints.status == "False":
         return endpoints
@@ -157,9 +157,9 @@ def build_removing_condition(hosts: Condition) -> Condition:
     return Condition("False", "Removing", f"the object is being deleted, and Transom is removing the settings: {hosts.message}")
 
 
-def build_held_back_condition(answers: Sequence[EndpointAnswer]) -> Condition:
+def build_pending_endpoints_condition(answers: Sequence[EndpointAnswer]) -> Condition:
     """Return the condition for the answers of the endpoints of settings that are not effective yet."""
-    condition = build_readiness(answers)
+    condition = build_endpoints_condition(answers)
     if condition.status == "True":
         return condition
     message = (
@@ -169,9 +169,9 @@ def build_held_back_condition(answers: Sequence[EndpointAnswer]) -> Condition:
     return Condition("False", condition.reason, message)
 
 
-def build_reported_condition(answers: Sequence[EndpointAnswer]) -> Condition:
+def build_current_endpoints_condition(answers: Sequence[EndpointAnswer]) -> Condition:
     """Return what the endpoints of the current settings said: those are not taken back by any `readinessPolicy`."""
-    condition = build_readiness(answers)
+    condition = build_endpoints_condition(answers)
     if condition.status == "True":
         return condition
     return Condition("False", condition.reason, f"{condition.message}; the current settings stay in effect")
@@ -218,21 +218,21 @@ def merge_status(
     return msgspec.structs.replace(new_status, conditions=listed, observed_generation=generation)
 
 
-def _format_findings(own: str, findings: Sequence[Finding]) -> str:
-    sentences = [_format_finding(own, finding) for finding in findings[:_SHOWN]]
+def _format_findings(own_name: str, findings: Sequence[Finding]) -> str:
+    sentences = [_format_finding(own_name, finding) for finding in findings[:_SHOWN]]
     rest = len(findings) - len(sentences)
     return "; ".join(sentences) + (f"; and {rest} more" if rest else "")
 
 
-def _format_finding(own: str, finding: Finding) -> str:
+def _format_finding(own_name: str, finding: Finding) -> str:
     """Return a finding as a sentence that begins with its field."""
-    where = finding.field if finding.object == own else f"{finding.field} of {finding.object}"
+    where = finding.field if finding.object == own_name else f"{finding.field} of {finding.object}"
     return f"{where}: {finding.message}"
 
 
-def _with_warnings(text: str, own: str, findings: Sequence[Finding]) -> str:
+def _with_warnings(text: str, own_name: str, findings: Sequence[Finding]) -> str:
     warnings = [finding for finding in findings if finding.severity == "warning"]
-    return f"{text}; warning: {_format_findings(own, warnings)}" if warnings else text
+    return f"{text}; warning: {_format_findings(own_name, warnings)}" if warnings else text
 
 
 def _redact_url(url: Secret | None) -> str:

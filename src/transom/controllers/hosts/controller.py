@@ -13,12 +13,12 @@ import structlog
 
 from transom.apply.errors import SettingsMissing
 from transom.controllers.hosts.events import emit_change_event, emit_failure_event
-from transom.controllers.hosts.removal import Removal
+from transom.controllers.hosts.removal import HostRemoval
 from transom.controllers.hosts.services import HostServices
 from transom.controllers.hosts.triggers import Triggers
 from transom.controllers.hosts.work import HostLifecycle, Reconciliation, StageResult
 from transom.controllers.instance_state import status
-from transom.controllers.instance_state.view import InstanceView, explain_refusal, to_regarding
+from transom.controllers.instance_state.view import InstanceView, build_refusal_conditions, to_regarding
 from transom.controllers.instance_state.writes import has_finalizer
 from transom.controllers.keys.key_rotation import KeySelection, iter_previous_keys
 from transom.controllers.rollout.rollouts import Rollouts
@@ -49,10 +49,10 @@ class HostReconciler:
         self._services, self._lifecycle = services, lifecycle
         self.queue = services.queue
         self._triggers = Triggers(services)
-        self._removal = Removal(services, lifecycle.tokens)
+        self._removal = HostRemoval(services, lifecycle.tokens)
         self._view_stages: tuple[ViewStage, ...] = (
-            self._remove,
-            self._refuse,
+            self._handle_deletion,
+            self._check_refusal,
             self._invalidate_stale_conditions,
             self._identify,
             self._add_finalizer,
@@ -83,13 +83,13 @@ class HostReconciler:
         if instance is not None and instance.spec_fields.get("lifecycle", "Egress") != self._lifecycle.name:
             return Result()
         try:
-            step = await self._prepare(key, leadership)
+            step = await self._prepare_reconciliation(key, leadership)
             for stage in self._host_stages:
                 if isinstance(step, StageResult):
                     break
                 step = await stage(step)
             result = step if isinstance(step, StageResult) else await self._build_result(step)
-            await self._write_result(self._confirm_request(instance, result), leadership)
+            await self._write_result(self._with_handled_request(instance, result), leadership)
         except (LeaseLost, ApiError):
             raise
         except Exception as error:
@@ -103,7 +103,7 @@ class HostReconciler:
             for rollouts in services.host_rollout.rollouts:
                 rollouts.release_turn(key.name)
 
-    async def _prepare(self, key: ObjectKey, leadership: Leadership) -> Reconciliation | StageResult:
+    async def _prepare_reconciliation(self, key: ObjectKey, leadership: Leadership) -> Reconciliation | StageResult:
         """Run the stages before the connection, and choose what is done to the host."""
         view = self._services.reader.load(key)
         if view is None:
@@ -120,7 +120,7 @@ class HostReconciler:
             return work
         return Reconciliation(self._services.start_session(view, target, leadership), work, KeySelection(target))
 
-    def _confirm_request(self, instance: CachedInstance | None, result: StageResult) -> StageResult:
+    def _with_handled_request(self, instance: CachedInstance | None, result: StageResult) -> StageResult:
         """Return the result with the reconcile request that the instance had when it was read, which is handled now."""
         request = read_request_annotation(instance.metadata.annotations, RECONCILE) if instance is not None else ""
         if instance is None or not request or request == instance.live.last_handled_reconcile:
@@ -147,7 +147,7 @@ class HostReconciler:
 
     # --- before the host is connected to
 
-    async def _remove(self, view: InstanceView, leadership: Leadership) -> InstanceView | StageResult:
+    async def _handle_deletion(self, view: InstanceView, leadership: Leadership) -> InstanceView | StageResult:
         """Restore the host of an instance that is being deleted. While all of Transom is deleted nothing new starts."""
         if view.cached.metadata.deletion_timestamp is not None:
             if has_finalizer(view.cached):
@@ -157,9 +157,9 @@ class HostReconciler:
             return StageResult(await self._removal.release(view, leadership))
         return view
 
-    async def _refuse(self, view: InstanceView, leadership: Leadership) -> InstanceView | StageResult:
+    async def _check_refusal(self, view: InstanceView, leadership: Leadership) -> InstanceView | StageResult:
         """Refuse to connect to a host whose instance does not allow it."""
-        conditions = explain_refusal(view, require_host_keys=self._services.require_host_keys)
+        conditions = build_refusal_conditions(view, require_host_keys=self._services.require_host_keys)
         if conditions is None:
             conditions = await self._lifecycle.find_refusal(view, leadership)
         if conditions is None:
@@ -254,7 +254,7 @@ class HostReconciler:
             if keys.condition is not None:
                 result = result.with_conditions(Configured=keys.condition)
             if fallback is not None:
-                result = result.with_conditions(**status.with_earlier_settings(result.conditions))
+                result = result.with_conditions(**status.build_earlier_settings_conditions(result.conditions))
         if keys.used_previous_key or (fallback is not None and not work.can_bypass_rollout(view)):
             result = replace(result, result=Result(again=1.0))
         elif fallback is not None:

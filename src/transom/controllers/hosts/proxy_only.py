@@ -20,7 +20,7 @@ from transom.windows.parts.adopted import AdoptedState
 
 
 @dataclass(frozen=True)
-class ProxyOnly:
+class ProxyOnlyWork:
     """A pass that applies the settings of a host. Methods are those of `HostWork`."""
 
     node_drained: bool = False
@@ -67,7 +67,7 @@ async def read_predecessor_state(session: HostSession) -> AdoptedState | None:
     return await read_adopted_state(session.target.access, session.host_keys, session.settings) if is_first else AdoptedState()
 
 
-class EgressHosts:
+class EgressLifecycle:
     """The hosts of lifecycle Egress. Methods are those of `HostLifecycle`."""
 
     name: Lifecycle = "Egress"
@@ -84,6 +84,6 @@ class EgressHosts:
         """Return None: nothing more refuses a host."""
         return None
 
-    async def choose_work(self, view: InstanceView, target: Target, leadership: Leadership) -> ProxyOnly:
+    async def choose_work(self, view: InstanceView, target: Target, leadership: Leadership) -> ProxyOnlyWork:
         """Return the one work of this lifecycle."""
-        return ProxyOnly()
+        return ProxyOnlyWork()

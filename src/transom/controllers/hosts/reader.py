@@ -9,7 +9,7 @@ from transom.controllers.instance_state.node_identities import NodeIdentities
 from transom.controllers.instance_state.view import InstanceView
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.runtime.cached import CachedInstance, HostNode
-from transom.controllers.runtime.informers import Informers, get_place, read_instance
+from transom.controllers.runtime.informers import Informers, get_address_index, parse_instance
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.store import ObjectKey
 from transom.proxy.finding import Finding
@@ -37,7 +37,7 @@ class InstanceReader:
         else:
             self._written.pop(key, None)
         cached = self._identities.get_newest(cached)
-        read = read_instance(cached, self._informers.namespace)
+        read = parse_instance(cached, self._informers.namespace)
         errors = [finding for finding in read.findings if finding.severity == "error"]
         instance = next(iter(read.windows_instances), None)
         if instance is None:
@@ -48,7 +48,7 @@ class InstanceReader:
         spec = instance.spec
         others = [
             item.metadata.name
-            for item in snapshot.list_by_index("place", get_place(cached))
+            for item in snapshot.list_by_index("place", get_address_index(cached))
             if (item.metadata.creation_timestamp or "", item.metadata.name)
             < (cached.metadata.creation_timestamp or "", cached.metadata.name)
         ]
@@ -68,10 +68,10 @@ class InstanceReader:
         case = InstanceView(cached, instance, tuple(errors), target, missing, None, withheld=withheld)
         return self.with_identity(case, self._identities.identify(cached), cached)
 
-    def with_identity(self, case: InstanceView, identity: Identity, cached: CachedInstance) -> InstanceView:
+    def with_identity(self, view: InstanceView, identity: Identity, cached: CachedInstance) -> InstanceView:
         """Return the view with the Node that was decided."""
         managed = self.find_foreign_node(cached, identity=identity)
-        return replace(case, cached=cached, identity=identity, node=self._identities.get_node(identity), managed=managed)
+        return replace(view, cached=cached, identity=identity, node=self._identities.get_node(identity), managed=managed)
 
     def find_foreign_node(
         self, cached: CachedInstance, reported_name: str = "", reached: str = "", identity: Identity | None = None
@@ -86,15 +86,15 @@ class InstanceReader:
             None,
         )
 
-    def refresh(self, case: InstanceView) -> InstanceView:
+    def refresh(self, view: InstanceView) -> InstanceView:
         """Return the view with the status that was written meanwhile."""
-        key = case.cached.key
+        key = view.cached.key
         _, written = self._written.get(key, (None, None))
         latest = self._informers.windows_instances.take_snapshot().get(key)
         for cached in (written, latest):
-            if cached is not None and cached.metadata.uid == case.cached.metadata.uid:
-                return replace(case, cached=self._identities.get_newest(cached))
-        return case
+            if cached is not None and cached.metadata.uid == view.cached.metadata.uid:
+                return replace(view, cached=self._identities.get_newest(cached))
+        return view
 
     def remember(self, written: CachedInstance) -> None:
         """Keep the server's answer until the store has it."""

@@ -11,7 +11,7 @@ from transom.controllers.hosts.settings_stage import SettingsStage
 from transom.controllers.hosts.status_writer import StatusWriter
 from transom.controllers.hosts.work import HostSession
 from transom.controllers.instance_state.node_identities import NodeIdentities
-from transom.controllers.instance_state.view import InstanceView, StatusKeys
+from transom.controllers.instance_state.view import InstanceView, StatusHostKeys
 from transom.controllers.instance_state.writes import Finalizers
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.rollout.heartbeats import Heartbeats
@@ -87,7 +87,7 @@ class HostServices:
             await self.status.keep_host_key(view, fingerprint, leadership)
 
         recorded = view.cached.live.host_key_fingerprint or None
-        host_keys = StatusKeys(view.cached.metadata.name, recorded, keep, required=self.require_host_keys)
+        host_keys = StatusHostKeys(view.cached.metadata.name, recorded, keep, required=self.require_host_keys)
         adopts = (view.cached.metadata.annotations or {}).get(ADOPT) == "true"
         settings = PassSettings(
             leadership.owner,

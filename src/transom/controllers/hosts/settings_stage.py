@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from transom.apply.roll_out import has_change
+from transom.apply.roll_out import has_applied_settings
 from transom.controllers.hosts.check_schedule import CheckSchedule
 from transom.controllers.hosts.work import HostSession, HostWork, Reconciliation, StageResult
 from transom.controllers.instance_state import status
@@ -42,7 +42,7 @@ class SettingsStage:
         applied, fallback = memory.applied_settings, self._find_fallback(session, work, rollout)
         if fallback is not None:
             with_fallback = replace(session, target=msgspec.structs.replace(session.target, egress=fallback))
-            recorded = _record_changes(with_fallback, self._host_rollout, record)
+            recorded = _with_change_recording(with_fallback, self._host_rollout, record)
             result = await work.run_pass(recorded, EVERYBODY, change_expected=True)
             # if these ask for nothing, no trace on the host shows that it has them
             applied = fallback
@@ -51,7 +51,7 @@ class SettingsStage:
         else:
             memory.applied_settings = None
             expected = applied != egress if applied is not None else _is_new(session)
-            attempt = _Attempt(self._host_rollout, rollout, session, record, bypasses=bypasses)
+            attempt = _PassAttempt(self._host_rollout, rollout, session, record, bypasses=bypasses)
             try:
                 result = await work.run_pass(attempt.session, attempt.admit, change_expected=expected)
                 attempt.result = result
@@ -88,7 +88,7 @@ class SettingsStage:
         differs = applied is not None and compute_settings_key(applied) != compute_settings_key(session.target.egress)
         requeue = partial(self._host_rollout.requeue, session.view.cached.key)
         due = not self._schedule.is_fresh(session.view.cached)
-        return rollout.queue.request_read(session.target.instance.name, requeue, differs=differs, due=due)
+        return rollout.queue.request_read(session.target.instance.name, requeue, is_different=differs, is_check_due=due)
 
     def _find_fallback(self, session: HostSession, work: HostWork, rollout: OpenRollout) -> Egress | None:
         """Return the settings for a host while newer ones are on their way, or halted, and it is not its turn.
@@ -110,7 +110,7 @@ class SettingsStage:
         return passed if passed is not None and compute_settings_key(passed) != compute_settings_key(target.egress) else None
 
 
-class _Attempt:
+class _PassAttempt:
     """One pass of a host in a rollout, which is always informed of its end."""
 
     def __init__(
@@ -120,7 +120,7 @@ class _Attempt:
         self._admitted = False
         self.result: PassResult | None = None
         name = session.target.instance.name
-        recorded = _record_changes(session, host_rollout, record)
+        recorded = _with_change_recording(session, host_rollout, record)
         self.session = replace(recorded, change_in_flight=name in rollout.unresolved)
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(READ_SECONDS, rollout.queue.stop_waiting_for, name)
@@ -137,7 +137,7 @@ class _Attempt:
         session, rollout, result = self.session, self._rollout, self.result
         name = session.target.instance.name
         if self._bypasses:
-            if result is not None and has_change(session.target.egress, result):
+            if result is not None and has_applied_settings(session.target.egress, result):
                 # no host had to wait for it: it proves nothing, and does not need the change any more
                 rollout.record_result(name, "conforming")
         elif result is not None:
@@ -150,7 +150,7 @@ class _Attempt:
             rollout.queue.finish_read(name)
 
 
-def _record_changes(session: HostSession, host_rollout: HostRollout, record: PassRecord) -> HostSession:
+def _with_change_recording(session: HostSession, host_rollout: HostRollout, record: PassRecord) -> HostSession:
     """Return the session with the record filled when the pass starts to change the host."""
 
     def permit() -> None:

@@ -41,42 +41,42 @@ class StatusWriter:
         self._hash_key, self._now = hash_key, now
         self._writing: WeakValueDictionary[ObjectKey, asyncio.Lock] = WeakValueDictionary()
 
-    async def keep_host_key(self, case: InstanceView, fingerprint: str, leadership: Leadership) -> None:
+    async def keep_host_key(self, view: InstanceView, fingerprint: str, leadership: Leadership) -> None:
         """Record the fingerprint of a host's key. Raises as `pin` does."""
-        async with self._writing.setdefault(case.cached.key, asyncio.Lock()):
-            self._cases.remember(await record_host_key(self._cases.refresh(case).cached, fingerprint, leadership, self._now))
+        async with self._writing.setdefault(view.cached.key, asyncio.Lock()):
+            self._cases.remember(await record_host_key(self._cases.refresh(view).cached, fingerprint, leadership, self._now))
 
-    async def write(self, case: InstanceView, conditions: Conditions, fields: Fields, leadership: Leadership) -> None:
+    async def write(self, view: InstanceView, conditions: Conditions, fields: Fields, leadership: Leadership) -> None:
         """Write the status where it says something new. An instance that is gone by now needs none. Raises ApiError."""
-        async with self._writing.setdefault(case.cached.key, asyncio.Lock()):
-            await self._write_next(self._cases.refresh(case), conditions, fields, leadership)
+        async with self._writing.setdefault(view.cached.key, asyncio.Lock()):
+            await self._write_if_changed(self._cases.refresh(view), conditions, fields, leadership)
 
-    async def _write_next(self, case: InstanceView, conditions: Conditions, fields: Fields, leadership: Leadership) -> None:
-        meta = case.cached.metadata
+    async def _write_if_changed(self, view: InstanceView, conditions: Conditions, fields: Fields, leadership: Leadership) -> None:
+        meta = view.cached.metadata
         cached_now = self._informers.windows_instances.take_snapshot().find_named(meta.name, meta.namespace)
         if cached_now is None or cached_now.metadata.uid != meta.uid:
             # the server does not compare the uid where a status is written: another object of this name must not get it
             return
-        if "NodeReady" not in conditions and not case.needs_no_write:
-            conditions = conditions | {"NodeReady": status.build_node_ready_condition(case.node, case.identity)}
-        if not case.cached.spec_fields.get("paused"):
-            conditions = status.build_resumed_conditions(case.cached.live) | conditions
-        if await self._is_outdated(case, fields.get("settings") or case.cached.live.settings, leadership):
-            conditions = status.mark_outdated(case.cached.live, conditions)
-        wanted = status.merge_status(case.cached.live, conditions, fields, meta.generation, self._now())
-        if wanted == without_record(case.cached.live):
+        if "NodeReady" not in conditions and not view.needs_no_write:
+            conditions = conditions | {"NodeReady": status.build_node_ready_condition(view.node, view.identity)}
+        if not view.cached.spec_fields.get("paused"):
+            conditions = status.build_resumed_conditions(view.cached.live) | conditions
+        if await self._is_outdated(view, fields.get("settings") or view.cached.live.settings, leadership):
+            conditions = status.mark_outdated(view.cached.live, conditions)
+        wanted = status.merge_status(view.cached.live, conditions, fields, meta.generation, self._now())
+        if wanted == without_record(view.cached.live):
             return
         try:
-            answer = await apply_status(case.cached, wanted, leadership)
+            answer = await apply_status(view.cached, wanted, leadership)
         except (NotFound, Conflict) as error:
             _log.info("status not written: the object is gone", error=str(error))
             return
         self._cases.remember(answer)
 
-    async def _is_outdated(self, case: InstanceView, judged: str | None, leadership: Leadership) -> bool:
+    async def _is_outdated(self, view: InstanceView, settings_hash: str | None, leadership: Leadership) -> bool:
         """Return True if a host was judged by settings that are not effective any more."""
-        holds = self._settings.for_instance(case.instance) if case.instance is not None else None
-        return bool(judged) and holds is not None and judged != await self._hash_key.digest(holds.evaluation_key, leadership)
+        holds = self._settings.for_instance(view.instance) if view.instance is not None else None
+        return bool(settings_hash) and holds is not None and settings_hash != await self._hash_key.digest(holds.evaluation_key, leadership)
 
 
 _TRIES: Final = 4

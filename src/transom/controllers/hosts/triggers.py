@@ -4,7 +4,7 @@ from typing import Any
 
 from transom.controllers.hosts.services import HostServices
 from transom.controllers.runtime.cached import CachedInstance, HostNode
-from transom.controllers.runtime.informers import get_cluster_index, get_place
+from transom.controllers.runtime.informers import get_cluster_index, get_address_index
 from transom.controllers.runtime.settings import Cluster
 from transom.kube.objects import UnstructuredObject
 from transom.kube.queue import Priority
@@ -35,14 +35,14 @@ class Triggers:
             if before is not None:
                 self._enqueue_same_address(before)
         elif before is None:
-            self._queue.add(name, Priority.CHECK if is_settled(after) else Priority.CHANGE)
+            self._queue.add(name, Priority.CHECK if is_configured(after) else Priority.CHANGE)
         elif get_user_fields(before) != get_user_fields(after):
             self._queue.add(name)
             self._enqueue_same_address(before)
 
     def _enqueue_same_address(self, before: CachedInstance) -> None:
         """Enqueue the instances with the address of an instance that no longer has it."""
-        for cached in self._informers.windows_instances.take_snapshot().list_by_index("place", get_place(before)):
+        for cached in self._informers.windows_instances.take_snapshot().list_by_index("place", get_address_index(before)):
             self._queue.add(cached.key)
 
     def _on_node_change(self, name: ObjectKey, before: HostNode | None, after: HostNode | None) -> None:
@@ -83,7 +83,7 @@ def get_user_fields(cached: CachedInstance) -> tuple[Any, ...]:
     return meta.uid, meta.generation, meta.annotations or {}, meta.deletion_timestamp, cleared, undecided
 
 
-def is_settled(cached: CachedInstance) -> bool:
+def is_configured(cached: CachedInstance) -> bool:
     """Return True if an instance was configured, by this process or an earlier one, so that it is not urgent."""
     configured = cached.live.get_condition("Configured")
     return configured.status == "True" and configured.observed_generation == cached.metadata.generation

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from transom.apply.target import Target, ensure_settings_exist
-from transom.controllers.instance_state.view import InstanceView, StatusKeys, format_managed_message
+from transom.controllers.instance_state.view import InstanceView, StatusHostKeys, format_managed_message
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.keys.key_rotation import KeySelection
 from transom.controllers.rollout.host_rollout import PassRecord
@@ -29,7 +29,7 @@ class HostSession:
 
     view: InstanceView
     target: Target
-    host_keys: StatusKeys
+    host_keys: StatusHostKeys
     settings: PassSettings
     leadership: Leadership
     find_managed: FindManaged

@@ -36,7 +36,7 @@ def is_first_observation(node: HostNode, *, installed: bool) -> bool:
     return node.first_configuration is None and node.payload_version is None and (installed or not node.is_ready)
 
 
-async def hold_back(node: HostNode, leadership: Leadership) -> None:
+async def cordon_new_node(node: HostNode, leadership: Leadership) -> None:
     """Cordon a Node that is first seen. Raises ApiError."""
 
     def build_cordon_patch(now: HostNode) -> dict[str, Any] | None:
@@ -49,7 +49,7 @@ async def hold_back(node: HostNode, leadership: Leadership) -> None:
     await _patch_node(node, build_cordon_patch, leadership)
 
 
-async def admit_pods(node: HostNode, leadership: Leadership) -> None:
+async def uncordon_joined_node(node: HostNode, leadership: Leadership) -> None:
     """Uncordon a joined Node unless another client also cordoned it. Raises ApiError."""
 
     def build_uncordon_patch(now: HostNode) -> dict[str, Any] | None:
@@ -65,7 +65,7 @@ async def admit_pods(node: HostNode, leadership: Leadership) -> None:
 async def respect_manual_uncordon(node: HostNode, leadership: Leadership) -> None:
     """Record that a person uncordoned the Node, so that it is not cordoned again. Raises ApiError."""
     if node.first_configuration == CORDONED and not node.cordoned:
-        await admit_pods(node, leadership)
+        await uncordon_joined_node(node, leadership)
 
 
 async def _patch_node(node: HostNode, wanted: Callable[[HostNode], dict[str, Any] | None], leadership: Leadership) -> None:

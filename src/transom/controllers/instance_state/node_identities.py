@@ -92,7 +92,7 @@ class NodeIdentities:
         if (node := self.get_node(identity)) is not None:
             yield node
             return
-        if identity.refusal == "OtherCluster" or _record(cached).joined:
+        if identity.refusal == "OtherCluster" or _to_record(cached).joined:
             return
         snapshot = self._informers.nodes.take_snapshot()
         for name in (cached.spec_fields.get("nodeName"), cached.live.node_name, reported_name):
@@ -104,7 +104,7 @@ class NodeIdentities:
     def iter_instances_named(self, name: str) -> Iterator[CachedInstance]:
         """Iterate over the instances that have a name or request it."""
         yield from self._informers.windows_instances.take_snapshot().list_by_index("node", name)
-        yield from (written for written in self._written.values() if _record(written).name == name)
+        yield from (written for written in self._written.values() if _to_record(written).name == name)
 
     async def settle(
         self, cached: CachedInstance, leadership: Leadership, *, reported_name: str = "", reached: str = "", certified: str = ""
@@ -123,7 +123,7 @@ class NodeIdentities:
                 # the server does not compare the uid when a status is written; a deleted host is not a host without a Node
                 raise NotFound(404, "NotFound", f"WindowsInstance {cached.metadata.namespace}/{cached.metadata.name} is gone")
             identity = self.identify(cached, reported_name=reported_name, reached=reached)
-            before = _record(cached)
+            before = _to_record(cached)
             record = identity.build_record(before)
             if record.proof == "Name" and not before.name and await self._is_machine(record.name, leadership):
                 why = f"the host cannot be Node {record.name}: it is the name of a Machine that is not this instance's"
@@ -134,7 +134,7 @@ class NodeIdentities:
             texts = {"node_name": record.name, "node_uid": record.uid, "node_proof": record.proof}
             wanted = msgspec.structs.replace(cached.live, **texts, host_address=reached or cached.live.host_address)
             if wanted != cached.live:
-                cached = await apply_status(cached, keep_record(wanted), leadership, manager=MANAGER)
+                cached = await apply_status(cached, select_record_fields(wanted), leadership, manager=MANAGER)
                 self._written[cached.key] = cached
             return identity, cached
 
@@ -156,7 +156,7 @@ class NodeIdentities:
         machine, machine_uid = self._get_machine_node(cached)
         return IdentityCandidate(
             joins=joins,
-            record=_record(cached),
+            record=_to_record(cached),
             named=str(cached.spec_fields.get("nodeName") or ""),
             machine=machine,
             machine_uid=machine_uid,
@@ -196,19 +196,19 @@ class NodeIdentities:
         return ClusterView(
             nodes=named,
             near=tuple(near.values()),
-            holders={name: name_holders for name in names if (name_holders := tuple(self._iter_holders(cached, name)))},
+            holders={name: name_holders for name in names if (name_holders := tuple(self._iter_name_holders(cached, name)))},
             owners={uid: owner for uid in uids if (owner := self._find_owner(cached, uid))},
-            foreign={name: why for name in names if (why := self._find_foreign_owner(name))},
+            foreign={name: why for name in names if (why := self._explain_reserved_name(name))},
         )
 
-    def _iter_holders(self, cached: CachedInstance, name: str) -> Iterator[NameHolder]:
+    def _iter_name_holders(self, cached: CachedInstance, name: str) -> Iterator[NameHolder]:
         keys = {item.key: self.get_newest(item) for item in self.iter_instances_named(name)}
         age = (cached.metadata.creation_timestamp or "", cached.metadata.name)
         for other in keys.values():
             if other.metadata.uid == cached.metadata.uid or other.spec_fields.get("clusterRef"):
                 continue
             record, requested_names = (
-                _record(other),
+                _to_record(other),
                 (str(other.spec_fields.get("nodeName") or ""), self._get_machine_node(other)[0]),
             )
             ranks = [rank_claim(record, named=False)] if record.name == name else []
@@ -221,11 +221,11 @@ class NodeIdentities:
         """Return the key of the other instance that recorded a Node; empty if none did."""
         snapshot = self._informers.windows_instances.take_snapshot()
         for other in (*map(self.get_newest, snapshot.list_by_index("node-uid", uid)), *self._written.values()):
-            if other.metadata.uid != cached.metadata.uid and _record(other).uid == uid:
+            if other.metadata.uid != cached.metadata.uid and _to_record(other).uid == uid:
                 return f"{other.metadata.namespace}/{other.metadata.name}"
         return ""
 
-    def _find_foreign_owner(self, name: str) -> str:
+    def _explain_reserved_name(self, name: str) -> str:
         newest = self._settings.newest
         server = newest.networks.internal_api_host if newest is not None else None
         if name in _OWN_NAMES or name == server:
@@ -248,13 +248,13 @@ class NodeIdentities:
                 del self._departed[next(iter(self._departed))]
 
 
-def _record(cached: CachedInstance) -> NodeRecord:
+def _to_record(cached: CachedInstance) -> NodeRecord:
     live = cached.live
     return NodeRecord(live.node_name, live.node_uid, _PROOFS.get(live.node_proof, "")) if live.node_name else NodeRecord()
 
 
-def _build_seen_node(node: HostNode, own: str) -> SeenNode:
-    claimed = node.claimed_by if node.claimed_by != own else ""
+def _build_seen_node(node: HostNode, own_key: str) -> SeenNode:
+    claimed = node.claimed_by if node.claimed_by != own_key else ""
     return SeenNode(node.metadata.name, node.metadata.uid or "", node.system, node.ips, claimed, node.is_adopted)
 
 
@@ -265,7 +265,7 @@ def _is_newer(written: CachedInstance, cached: CachedInstance) -> bool:
     return same and ours.isdecimal() and theirs.isdecimal() and int(ours) > int(theirs)
 
 
-def keep_record(status: WindowsInstanceStatus) -> WindowsInstanceStatus:
+def select_record_fields(status: WindowsInstanceStatus) -> WindowsInstanceStatus:
     """Return a status reduced to the fields that are recorded here."""
     return WindowsInstanceStatus(
         node_name=status.node_name,

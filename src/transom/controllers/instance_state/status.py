@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from transom.common.counting import format_first
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.common.timestamps import format_timestamp
 from transom.controllers.instance_state.node_identities import without_record
 from transom.controllers.runtime.cached import HostNode
@@ -126,7 +126,7 @@ def build_pass_conditions(egress: Egress, result: PassResult) -> Conditions:
         _build_pending_condition(egress, cached, _explain_failed_fetch(egress, result)),
     )
     conditions["ProxyApplied"] = _build_proxy_condition(egress, left, error, pending, hides=cached.environment.is_hiding_variables)
-    conditions["TrustApplied"] = _trust(egress, state, left, error, cached)
+    conditions["TrustApplied"] = _build_trust_condition(egress, state, left, error, cached)
     if put_off is not None:
         conditions |= {type_: put_off for type_ in ("ProxyApplied", "TrustApplied") if conditions[type_].status == "True"}
     boot = put_off is not None and put_off.reason == "PendingBoot"
@@ -153,7 +153,7 @@ def build_halted_conditions(why: str, result: PassResult, before: Egress | None,
     return conditions
 
 
-def with_earlier_settings(conditions: Conditions) -> Conditions:
+def build_earlier_settings_conditions(conditions: Conditions) -> Conditions:
     """Return the conditions of a host that joined during a rollout and received the settings of the last completed one."""
     message = "the host has the last proven settings, and waits for its turn to get the current settings"
     pending = Condition("False", "Pending", message)
@@ -234,7 +234,7 @@ def merge_status(
     ready = merge_conditions(
         live.conditions, {"Ready": _build_ready_condition(rest)}, TYPES[:1], generation, now, longest=_MAX_MESSAGE
     )
-    shown_fields: dict[str, Any] = {name: escape(text) for name, text in fields.items() if text is not None}
+    shown_fields: dict[str, Any] = {name: escape_unprintable(text) for name, text in fields.items() if text is not None}
     if summary := shown_fields.pop("last_change", ""):
         summary = summary if len(summary) <= _MAX_MESSAGE else f"{summary[: _MAX_MESSAGE - 1]}…"
         shown_fields["last_change"] = LastChange(format_timestamp(now), summary)
@@ -278,12 +278,12 @@ def _list_remaining_steps(result: PassResult) -> tuple[Step, ...] | None:
 
 
 def _build_proxy_condition(
-    egress: Egress, left: tuple[Step, ...] | None, error: HostError | None, pending: bool, *, hides: bool
+    egress: Egress, remaining_steps: tuple[Step, ...] | None, error: HostError | None, pending: bool, *, hides: bool
 ) -> Condition:
     hidden = _HIDDEN if hides else ""
     if isinstance(error, WrongEnvironmentType | ServiceDisabled | ProfileNotWritten):
         return Condition("False", to_reason(error), str(error))
-    if error is not None and (left is None or any(step.kind in _PROXY_KINDS or step.action == "restart" for step in left)):
+    if error is not None and (remaining_steps is None or any(step.kind in _PROXY_KINDS or step.action == "restart" for step in remaining_steps)):
         return Condition("False", to_reason(error), str(error))
     if not (egress.http_proxy or egress.https_proxy):
         return Condition("True", "NotConfigured", f"no proxy is set, and none of Transom's is on the host{hidden}")
@@ -292,11 +292,11 @@ def _build_proxy_condition(
     return Condition("True", "Applied", f"the managed services have the proxy settings{hidden}")
 
 
-def _trust(
-    egress: Egress, state: ObservedState, left: tuple[Step, ...] | None, error: HostError | None, cached: ledger.Ledger
+def _build_trust_condition(
+    egress: Egress, state: ObservedState, remaining_steps: tuple[Step, ...] | None, error: HostError | None, cached: ledger.Ledger
 ) -> Condition:
     if isinstance(error, ServiceDisabled) or (
-        error is not None and (left is None or any(step.kind == "certificate" or step.action == "restart" for step in left))
+        error is not None and (remaining_steps is None or any(step.kind == "certificate" or step.action == "restart" for step in remaining_steps))
     ):
         return Condition("False", to_reason(error), str(error))
     if not egress.trust:

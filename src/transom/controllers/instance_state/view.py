@@ -53,7 +53,7 @@ class InstanceView:
         return is_reported and bool(cached.spec_fields.get("paused"))
 
 
-class StatusKeys:
+class StatusHostKeys:
     """Host keys in the status of an instance: trusted on first use, and only the one that was recorded afterwards.
 
     `keep` writes a fingerprint into the status; with `required` no host is trusted on first use.
@@ -99,26 +99,26 @@ def format_managed_message(node: HostNode) -> str:
     )
 
 
-def explain_refusal(case: InstanceView, *, require_host_keys: bool = False) -> Conditions | None:
+def build_refusal_conditions(view: InstanceView, *, require_host_keys: bool = False) -> Conditions | None:
     """Why the host is not connected to; None where it is."""
-    if case.instance is None or (case.errors and not case.instance.spec.paused):
+    if view.instance is None or (view.errors and not view.instance.spec.paused):
         return build_not_connected_conditions(
-            "InvalidSpec", "; ".join(f"{error.field}: {error.message}" for error in case.errors)
+            "InvalidSpec", "; ".join(f"{error.field}: {error.message}" for error in view.errors)
         )
-    if case.instance.spec.paused:
+    if view.instance.spec.paused:
         return build_paused_conditions()
-    if case.managed is not None:
-        return build_not_connected_conditions("ManagedByOther", format_managed_message(case.managed))
-    if case.missing_key is not None:
-        return build_not_connected_conditions("KeyMissing", case.missing_key)
-    if require_host_keys and not case.instance.spec.host_key and not case.cached.live.host_key_fingerprint:
-        spec = case.instance.spec
+    if view.managed is not None:
+        return build_not_connected_conditions("ManagedByOther", format_managed_message(view.managed))
+    if view.missing_key is not None:
+        return build_not_connected_conditions("KeyMissing", view.missing_key)
+    if require_host_keys and not view.instance.spec.host_key and not view.cached.live.host_key_fingerprint:
+        spec = view.instance.spec
         return build_not_connected_conditions("HostKeyMissing", str(build_missing_key_error(spec.address, spec.port, KEY_PLACE)))
-    if case.withheld is not None and case.target is None:
-        return build_not_connected_conditions("CredentialsWithheld", str(CredentialsWithheld(case.withheld)))
-    if case.target is None:
+    if view.withheld is not None and view.target is None:
+        return build_not_connected_conditions("CredentialsWithheld", str(CredentialsWithheld(view.withheld)))
+    if view.target is None:
         message = "the egress settings are not valid, and no valid ones are known: the host is unchanged"
         # what was applied before the settings became invalid is still there
-        known = case.cached.get_reason("ProxyApplied") not in (None, "NotChecked", "Paused")
+        known = view.cached.get_reason("ProxyApplied") not in (None, "NotChecked", "Paused")
         return {} if known else {"Configured": Condition("Unknown", "SettingsInvalid", message)}
     return None

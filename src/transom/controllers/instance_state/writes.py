@@ -35,18 +35,18 @@ class Finalizers:
     def __init__(self, informers: Informers) -> None:
         self._informers = informers
         # content of a namespace is deleted 5 s after the namespace (Kubernetes, pkg/controller/namespace): there is time
-        self._taken = Uids(informers.windows_instances)
+        self._taken = InstanceUids(informers.windows_instances)
         """Instances without it, of which the store still has the previous version."""
         self._namespaces = informers.watch(NAMESPACES, fields=f"metadata.name={informers.namespace}")
 
-    def subscribe(self, ask: Callable[[ObjectKey], None]) -> None:
+    def subscribe(self, enqueue: Callable[[ObjectKey], None]) -> None:
         """Have every instance with a finalizer asked for when the namespace is deleted."""
 
         def on_change(_: ObjectKey, before: Metadata | None, after: Metadata | None) -> None:
             if self.is_namespace_deleted:
                 for cached in self._informers.windows_instances.take_snapshot():
                     if has_finalizer(cached):
-                        ask(cached.key)
+                        enqueue(cached.key)
 
         self._namespaces.subscribe(on_change)
 
@@ -90,7 +90,7 @@ class Finalizers:
         return await leadership.client.patch(INSTANCES, change, meta.name, meta.namespace)
 
 
-class Uids:
+class InstanceUids:
     """Forgets those that the store has no longer whenever one is added: a process lives longer than any instance."""
 
     def __init__(self, instances: Store[CachedInstance]) -> None:

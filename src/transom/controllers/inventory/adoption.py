@@ -128,7 +128,7 @@ class _Takeover:
         """Note each object, and what became of it."""
         entries = await self._read_data(self._peer, CONFIG_MAPS, CONFIG_MAP)
         machines = await self._list_openshift_machines()
-        lists = [item for item in (await self._client.list_objects(CONFIG_MAPS, self._peer)).items if _is_list(item)]
+        lists = [item for item in (await self._client.list_objects(CONFIG_MAPS, self._peer)).items if _is_service_list(item)]
         named = tuple(dict.fromkeys(name for item in lists for name in _list_services(_get_data(item)))) or _MADE
         taken = named if self._services else ()
         places = await _resolve_names(entries)
@@ -139,7 +139,7 @@ class _Takeover:
             if MANAGED_BY_WMCO in annotations:
                 self._note(await self._take_over_node(node, _find_address(node.value, entries, machines, places), taken))
         for entry in lists:
-            self._note(self._list(entry))
+            self._note(self._build_services_leftover(entry))
 
     async def _read_data(self, namespace: str, resource: Resource[UnstructuredObject], name: str) -> dict[str, str]:
         try:
@@ -191,12 +191,12 @@ class _Takeover:
             await self._client.patch(NODES, {"metadata": metadata}, name)
         return PeerLeftover("Node", "", name, self._done, detail)
 
-    def _list(self, config_map: UnstructuredObject) -> PeerLeftover:
-        detail = "; ".join(_iter_notes(_get_data(config_map), self._egress, taken=self._services))
+    def _build_services_leftover(self, config_map: UnstructuredObject) -> PeerLeftover:
+        detail = "; ".join(_iter_notes(_get_data(config_map), self._egress, is_taken_over=self._services))
         return PeerLeftover("ConfigMap", self._peer, config_map.metadata.name, "read", detail)
 
 
-def _is_list(config_map: UnstructuredObject) -> bool:
+def _is_service_list(config_map: UnstructuredObject) -> bool:
     return config_map.metadata.name.startswith(SERVICES)
 
 
@@ -221,7 +221,7 @@ def _find_address(
     node: Mapping[str, Any],
     entries: Mapping[str, str],
     machines: Iterable[Mapping[str, Any]],
-    places: Mapping[str, frozenset[str]],
+    addresses_by_name: Mapping[str, frozenset[str]],
 ) -> str:
     """Find the object from which Transom creates an instance for the host of a Node; empty if none exists.
 
@@ -239,7 +239,7 @@ def _find_address(
         if not isinstance(made, InventoryEntry):
             continue
         place = str(made.spec["address"]).casefold()
-        reached = places.get(place)
+        reached = addresses_by_name.get(place)
         label = "" if reached is not None or parse_ip_address(place) is not None else place.partition(".")[0]
         if ({place, label, str(made.spec.get("nodeName", "")).casefold(), *(reached or ())} - {""}) & addresses:
             return f"{CONFIG_MAP}, {made.origin}"
@@ -251,10 +251,10 @@ def _list_services(data: Mapping[str, str]) -> list[str]:
     return [str(item.get("name")) for item in _parse_json(data.get("services"), list) if isinstance(item, dict)]
 
 
-def _iter_notes(data: Mapping[str, str], egress: Egress | None, *, taken: bool) -> Iterator[str]:
+def _iter_notes(data: Mapping[str, str], egress: Egress | None, *, is_taken_over: bool) -> Iterator[str]:
     """Iterate over notes on a ConfigMap with services that go beyond Transom's settings."""
     named = ", ".join(_list_services(data))
-    if named and taken:
+    if named and is_taken_over:
         yield (
             f"services {named} become Transom's where its payload has them: each Node is drained once, and they restart "
             "with the payload's programs; they are kept and upgraded from then on, and removed with the WindowsInstance"

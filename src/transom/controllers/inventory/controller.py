@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.controllers.runtime.cached import (
     CONFIRM,
     HOST_NAME,
@@ -62,14 +62,14 @@ class InstancesController:
 
     def subscribe(self) -> None:
         """Follow the stores, which have been filled."""
-        self._informers.config_maps.subscribe(lambda name, _, __: self._ask() if name.name == CONFIG_MAP else None)
+        self._informers.config_maps.subscribe(lambda name, _, __: self._enqueue_inventory() if name.name == CONFIG_MAP else None)
         self._informers.windows_instances.subscribe(self._on_instance_change)
-        self._namespaces.subscribe(lambda _, __, ___: self._ask())
+        self._namespaces.subscribe(lambda _, __, ___: self._enqueue_inventory())
         for store in (self._machines, self._cluster_machines):
             store.subscribe(self._on_machine_change)
-        self._settings.on_update(self._update_networks)
+        self._settings.subscribe_to_updates(self._update_networks)
         self._update_networks()
-        self._ask()
+        self._enqueue_inventory()
 
     def _update_networks(self) -> None:
         newest = self._settings.newest
@@ -79,28 +79,28 @@ class InstancesController:
         networks = HostNetworks(known.machine_network, (*known.pod_network, *known.service_network))
         if networks != self._networks:
             self._networks = networks
-            self._ask()
+            self._enqueue_inventory()
 
-    def _ask(self, after: float = 0.0) -> None:
+    def _enqueue_inventory(self, after: float = 0.0) -> None:
         self.queue.add(ObjectKey(self._informers.namespace, CONFIG_MAP), after=after)
 
     def _on_instance_change(self, _: ObjectKey, before: CachedInstance | None, after: CachedInstance | None) -> None:
         # a status changes nothing of what there should be
         if before is None or after is None or before.metadata.generation != after.metadata.generation:
-            self._ask()
+            self._enqueue_inventory()
 
     def _on_machine_change(self, _: ObjectKey, __: Any, after: Any) -> None:
         if after is not None and after.metadata.deletion_timestamp is not None and after.metadata.uid:
             self._leaving.add(after.metadata.uid)
         # thousands of them are not looked through for each change of one
-        self._ask(_PAUSE * (len(self._machines) + len(self._cluster_machines)))
+        self._enqueue_inventory(_PAUSE * (len(self._machines) + len(self._cluster_machines)))
 
     async def reconcile(self, key: ObjectKey, leadership: Leadership) -> Result:
         """Make the WindowsInstances what the objects ask for. Raises ApiError."""
         made = list(self._iter_entries())
         wanted = {item.name: item for item in made if isinstance(item, InventoryEntry)}
         rejected = [item for item in made if isinstance(item, RejectedEntry)]
-        self._tell_rejected(rejected, leadership)
+        self._report_rejected_entries(rejected, leadership)
         snapshot = self._informers.windows_instances.take_snapshot()
         owned = [cached for cached in snapshot if _get_source(cached)]
         others = {cached.metadata.name: cached for cached in snapshot if not _get_source(cached)}
@@ -114,8 +114,8 @@ class InstancesController:
                 await self._remove(cached, f"{entry.source} {entry.origin} was replaced by another of its name", leadership)
                 replaced = True
             elif cached is None or (cached.metadata.deletion_timestamp is None and _has_changed(entry, cached)):
-                await self._make(entry, new=cached is None, leadership=leadership)
-        waits = await self._remove_gone(owned, wanted, rejected, leadership)
+                await self._apply_instance(entry, new=cached is None, leadership=leadership)
+        waits = await self._delete_obsolete_instances(owned, wanted, rejected, leadership)
         return Result(again=2.0 if replaced else _CHECK if waits else None)
 
     @property
@@ -142,21 +142,21 @@ class InstancesController:
 
     def _get_machine_networks(self, machine: Mapping[str, Any]) -> HostNetworks:
         """Return the networks of the own cluster, with the addresses of the machine's Node."""
-        name = get_at(machine, "status", "nodeRef", "name")
+        name = get_nested_value(machine, "status", "nodeRef", "name")
         node = self._informers.nodes.take_snapshot().find_named(name) if isinstance(name, str) else None
         return self._networks if node is None else msgspec.structs.replace(self._networks, node=node.ips)
 
     def _get_cluster_machine_networks(self, machine: Mapping[str, Any]) -> HostNetworks:
         """Return the networks that its Cluster names."""
-        name, namespace = get_at(machine, "spec", "clusterName"), get_at(machine, "metadata", "namespace")
+        name, namespace = get_nested_value(machine, "spec", "clusterName"), get_nested_value(machine, "metadata", "namespace")
         cached = self._informers.clusters.take_snapshot().find_named(str(name), str(namespace))
         overlay: list[str] = []
         for item in ("pods", "services"):
-            blocks = get_at(cached.value, "spec", "clusterNetwork", item, "cidrBlocks") if cached is not None else None
+            blocks = get_nested_value(cached.value, "spec", "clusterNetwork", item, "cidrBlocks") if cached is not None else None
             overlay += map(str, blocks) if isinstance(blocks, list) else ()
         return HostNetworks(overlay=tuple(overlay))
 
-    async def _make(self, entry: InventoryEntry, *, new: bool, leadership: Leadership) -> None:
+    async def _apply_instance(self, entry: InventoryEntry, *, new: bool, leadership: Leadership) -> None:
         namespace = self._informers.namespace
         metadata = {"name": entry.name, "namespace": namespace, **_build_metadata(entry)}
         value = {"apiVersion": INSTANCES.api_version, "kind": INSTANCES.kind, "metadata": metadata, "spec": entry.spec}
@@ -166,7 +166,7 @@ class InstancesController:
             regarding = Regarding(INSTANCES.api_version, INSTANCES.kind, entry.name, namespace, answer.metadata.uid)
             leadership.recorder.record_normal(regarding, "Made", f"{entry.source} {entry.origin} requires it")
 
-    async def _remove_gone(
+    async def _delete_obsolete_instances(
         self,
         owned: list[CachedInstance],
         wanted: dict[str, InventoryEntry],
@@ -226,7 +226,7 @@ class InstancesController:
         _log.info("instance removed", instance=meta.name, reason=why)
         leadership.recorder.record_normal(_to_regarding(cached), "Deleted", why)
 
-    def _tell_rejected(self, rejected: Iterable[RejectedEntry], leadership: Leadership) -> None:
+    def _report_rejected_entries(self, rejected: Iterable[RejectedEntry], leadership: Leadership) -> None:
         wrong = {f"{item.source}/{item.origin}": item for item in rejected if not item.waiting}
         for subject in [subject for subject in self._told if subject.startswith("ConfigMap/") and subject not in wrong]:
             del self._told[subject]

@@ -19,7 +19,7 @@ GRACE: Final = 30.0
 """Seconds in which an operator of that namespace, if any, sets the status of an instance."""
 
 
-class StraysController:
+class IgnoredInstancesController:
     """Keys are instances of other namespaces."""
 
     def __init__(self, informers: Informers, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:

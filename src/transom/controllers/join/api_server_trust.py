@@ -26,7 +26,7 @@ class ApiServerTrust:
         self._asking = asyncio.Lock()
         self._answer: tuple[tuple[str, ...], float, str] | None = None
 
-    async def find_problem(self, cluster: Mapping[str, Any]) -> str:
+    async def find_trust_problem(self, cluster: Mapping[str, Any]) -> str:
         """Return why readers cannot use the `cluster` of a kubeconfig; empty if they can, or if that is unknown here."""
         server, name = str(cluster.get("server", "")), str(cluster.get("tls-server-name") or "")
         question = (server, name, str(cluster.get("certificate-authority-data") or ""))

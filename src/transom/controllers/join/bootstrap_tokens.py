@@ -67,7 +67,7 @@ class BootstrapTokens:
         # a token that is not assigned to a host opens nothing, and one that the API server does not know joins no host
         await leadership.client.create(SECRETS, _build_system_secret(instance, made, expiration), _SYSTEM)
         await leadership.client.apply(
-            SECRETS, _record(instance, made, expiration), _build_name(instance), self._informers.namespace
+            SECRETS, _build_token_record(instance, made, expiration), _build_name(instance), self._informers.namespace
         )
         return made
 
@@ -79,7 +79,7 @@ class BootstrapTokens:
             except (NotFound, Conflict):
                 return
 
-    def iter_holders(self) -> Iterator[tuple[str, str]]:
+    def iter_token_holders(self) -> Iterator[tuple[str, str]]:
         """Iterate over valid tokens: the user name of the holder and the UID of its instance."""
         for cached in self._informers.secrets.take_snapshot():
             token_id = (cached.metadata.labels or {}).get(LABEL)
@@ -112,7 +112,7 @@ def _parse_token(cached: UnstructuredObject) -> Token | None:
     return Token(token_id, Secret(base64.b64decode(encoded).decode()))
 
 
-def _record(instance: CachedInstance, token: Token, expiration: str) -> dict[str, Any]:
+def _build_token_record(instance: CachedInstance, token: Token, expiration: str) -> dict[str, Any]:
     meta = instance.metadata
     return {
         "apiVersion": "v1",

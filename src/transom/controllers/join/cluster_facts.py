@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.controllers.join.cluster_registries import ClusterRegistries
 from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.informers import Informers
@@ -60,13 +60,13 @@ class ClusterFacts:
         self._version: tuple[float, str] | None = None
         self._asking = asyncio.Lock()
 
-    def subscribe(self, changed: Any) -> None:
+    def subscribe(self, on_change: Any) -> None:
         """Call `changed` when what a host has to know may be different."""
         for store in (self._info, self._authentication, self._operator_networks):
-            store.subscribe(lambda *_: changed())
-        self.registries.subscribe(changed)
-        self._informers.config_maps.subscribe(lambda name, *_: changed() if name.name in (VARIABLES, _ROOT_CA) else None)
-        self._informers.secrets.subscribe(lambda name, *_: changed() if name.name in (EXPORTER, NODE_MANAGER) else None)
+            store.subscribe(lambda *_: on_change())
+        self.registries.subscribe(on_change)
+        self._informers.config_maps.subscribe(lambda name, *_: on_change() if name.name in (VARIABLES, _ROOT_CA) else None)
+        self._informers.secrets.subscribe(lambda name, *_: on_change() if name.name in (EXPORTER, NODE_MANAGER) else None)
 
     async def read_server_version(self, client: Client) -> str:
         """`gitVersion` of the API server, read again every ten minutes. Raises ApiError."""
@@ -94,15 +94,15 @@ class ClusterFacts:
         if info is not None and (published := _parse_cluster_info(info)) is not None:
             return published
         infrastructure = self._infrastructures.take_snapshot().find_named("cluster")
-        server = get_at(infrastructure.value, "status", "apiServerInternalURI") if infrastructure is not None else None
+        server = get_nested_value(infrastructure.value, "status", "apiServerInternalURI") if infrastructure is not None else None
         roots = self._informers.config_maps.take_snapshot().find_named(_ROOT_CA, self._informers.namespace)
-        authority = get_at(roots.value, "data", "ca.crt") if roots is not None else None
+        authority = get_nested_value(roots.value, "data", "ca.crt") if roots is not None else None
         if not isinstance(server, str) or not isinstance(authority, str):
             return None
         return {"server": server, "certificate-authority-data": base64.b64encode(authority.encode()).decode()}
 
     @property
-    def published_in(self) -> str:
+    def ca_source(self) -> str:
         """Where `cluster` has its CAs from, for people."""
         info = self._info.take_snapshot().find_named("cluster-info", "kube-public")
         if info is not None and _parse_cluster_info(info) is not None:
@@ -112,7 +112,7 @@ class ClusterFacts:
     def read_client_ca(self) -> Secret | None:
         """Return the CAs of clients that may call kubelets, those of the API server. None if they are not published."""
         cached = self._authentication.take_snapshot().find_named(_CLIENT_CA, "kube-system")
-        text = get_at(cached.value, "data", "client-ca-file") if cached is not None else None
+        text = get_nested_value(cached.value, "data", "client-ca-file") if cached is not None else None
         return Secret(text) if isinstance(text, str) and text else None
 
     def read_server_ca(self) -> Secret | None:
@@ -138,7 +138,7 @@ class ClusterFacts:
     def _read_own_secret(self, name: str, key: str) -> Secret | None:
         """Return a value of a Secret in Transom's namespace."""
         cached = self._informers.secrets.take_snapshot().find_named(name, self._informers.namespace)
-        encoded = get_at(cached.value, "data", key) if cached is not None else None
+        encoded = get_nested_value(cached.value, "data", key) if cached is not None else None
         try:
             return Secret(base64.b64decode(encoded, validate=True).decode()) if isinstance(encoded, str) and encoded else None
         except ValueError:
@@ -150,7 +150,7 @@ class ClusterFacts:
         cached = self._networks.take_snapshot().find_named("cluster")
         if cached is None:
             return ""
-        network_type = get_at(cached.value, "status", "networkType") or get_at(cached.value, "spec", "networkType")
+        network_type = get_nested_value(cached.value, "status", "networkType") or get_nested_value(cached.value, "spec", "networkType")
         return network_type if isinstance(network_type, str) else ""
 
     @property
@@ -166,7 +166,7 @@ class ClusterFacts:
             return None
         if works_with and network not in works_with:
             return f"the cluster's network is {network}; the payload works with {', '.join(works_with)}"
-        if network == "OVNKubernetes" and not get_at(self._hybrid_overlay, "hybridClusterNetwork"):
+        if network == "OVNKubernetes" and not get_nested_value(self._hybrid_overlay, "hybridClusterNetwork"):
             return (
                 "OVN-Kubernetes has no hybrid overlay: set spec.defaultNetwork.ovnKubernetesConfig.hybridOverlayConfig."
                 "hybridClusterNetwork of networks.operator.openshift.io/cluster"
@@ -177,12 +177,12 @@ class ClusterFacts:
     def _hybrid_overlay(self) -> Any:
         cached = self._operator_networks.take_snapshot().find_named("cluster")
         path = ("spec", "defaultNetwork", "ovnKubernetesConfig", "hybridOverlayConfig")
-        return get_at(cached.value, *path) if cached is not None else None
+        return get_nested_value(cached.value, *path) if cached is not None else None
 
     @property
     def vxlan_port(self) -> str:
         """The overlay's port; ovn-kubernetes' default if none is configured (go-controller/pkg/config/config.go)."""
-        return str(get_at(self._hybrid_overlay, "hybridOverlayVXLANPort") or DEFAULT_PORT)
+        return str(get_nested_value(self._hybrid_overlay, "hybridOverlayVXLANPort") or DEFAULT_PORT)
 
     @property
     def _external_cloud(self) -> bool:
@@ -191,7 +191,7 @@ class ClusterFacts:
             return self.platform.lower() in _EXTERNAL_CLOUDS
         cached = self._infrastructures.take_snapshot().find_named("cluster")
         path = ("status", "platformStatus", "external", "cloudControllerManager", "state")
-        return cached is not None and get_at(cached.value, *path) == "External"
+        return cached is not None and get_nested_value(cached.value, *path) == "External"
 
     def build_variables(self) -> dict[str, str]:
         """Return the facts that a payload may name. Entries of the ConfigMap `windows-worker` are added and take precedence."""
@@ -214,7 +214,7 @@ class ClusterFacts:
             if networks.pod_network:
                 values["CLUSTER_CIDR"] = networks.pod_network[0]
         own = self._informers.config_maps.take_snapshot().find_named(VARIABLES, self._informers.namespace)
-        written = get_at(own.value, "data") if own is not None else None
+        written = get_nested_value(own.value, "data") if own is not None else None
         return values | {str(name): str(text) for name, text in (written or {}).items()}
 
     def build_kubeconfig(self, token: Secret, user: str = "bootstrap") -> Secret:
@@ -236,13 +236,13 @@ class ClusterFacts:
 
 def _parse_cluster_info(info: UnstructuredObject) -> dict[str, Any] | None:
     """Return the cluster of the kubeconfig in `cluster-info` (kubeadm's Token Discovery)."""
-    text = get_at(info.value, "data", "kubeconfig")
+    text = get_nested_value(info.value, "data", "kubeconfig")
     try:
         read = parse_value(text) if isinstance(text, str) else None
     except InvalidText:
         return None
-    clusters = get_at(read, "clusters")
-    first = get_at(clusters[0], "cluster") if isinstance(clusters, list) and clusters else None
+    clusters = get_nested_value(read, "clusters")
+    first = get_nested_value(clusters[0], "cluster") if isinstance(clusters, list) and clusters else None
     return dict(first) if isinstance(first, Mapping) and isinstance(first.get("server"), str) else None
 
 

@@ -5,7 +5,7 @@ import binascii
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.controllers.runtime.informers import Informers
 from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, SECRETS, Resource
@@ -44,15 +44,15 @@ class ClusterRegistries:
         self._trusted = informers.watch(CONFIG_MAPS, OPENSHIFT_CONFIG)
         self._internal = informers.watch(CONFIG_MAPS, OPENSHIFT_MANAGED, f"metadata.name={_INTERNAL}")
 
-    def subscribe(self, changed: Callable[[], None]) -> None:
+    def subscribe(self, on_change: Callable[[], None]) -> None:
         """Call `changed` when something that is read here is another."""
         stores: list[Store[UnstructuredObject]] = [*self._sets, self._images, self._pull_secret, self._internal]
         for store in stores:
-            store.subscribe(lambda *_: changed())
+            store.subscribe(lambda *_: on_change())
         # the Machine Config Operator writes conditions into its status all the time
-        self._configs.subscribe(lambda _, before, after: changed() if _list_bundles(before) != _list_bundles(after) else None)
-        self._trusted.subscribe(lambda name, *_: changed() if name.name == self._additional else None)
-        self._informers.config_maps.subscribe(lambda name, *_: changed() if name.name == REGISTRY_CAS else None)
+        self._configs.subscribe(lambda _, before, after: on_change() if _list_bundles(before) != _list_bundles(after) else None)
+        self._trusted.subscribe(lambda name, *_: on_change() if name.name == self._additional_ca_name else None)
+        self._informers.config_maps.subscribe(lambda name, *_: on_change() if name.name == REGISTRY_CAS else None)
 
     def read(self) -> Registries:
         """Return the registries and the problems in the objects."""
@@ -65,14 +65,14 @@ class ClusterRegistries:
 
     def _read_logins(self) -> Secret | None:
         cached = self._pull_secret.take_snapshot().find_named(_PULL_SECRET, OPENSHIFT_CONFIG)
-        encoded = get_at(cached.value, "data", ".dockerconfigjson") if cached is not None else None
+        encoded = get_nested_value(cached.value, "data", ".dockerconfigjson") if cached is not None else None
         return _decode_secret(encoded) if isinstance(encoded, str) else None
 
     @property
-    def _additional(self) -> str | None:
+    def _additional_ca_name(self) -> str | None:
         """The name of the ConfigMap with the CAs that people gave."""
         cached = self._images.take_snapshot().find_named("cluster")
-        name = get_at(cached.value, "spec", "additionalTrustedCA", "name") if cached is not None else None
+        name = get_nested_value(cached.value, "spec", "additionalTrustedCA", "name") if cached is not None else None
         return name if isinstance(name, str) else None
 
     def _iter_bundles(self) -> Iterator[tuple[str, str, str]]:
@@ -81,7 +81,7 @@ class ClusterRegistries:
         if bundles:
             yield from (("ControllerConfig", file, text) for file, text in bundles)
         else:
-            if (name := self._additional) is not None:
+            if (name := self._additional_ca_name) is not None:
                 yield from _iter_data(self._trusted, name, OPENSHIFT_CONFIG)
             yield from _iter_data(self._internal, _INTERNAL, OPENSHIFT_MANAGED)
         yield from _iter_data(self._informers.config_maps, REGISTRY_CAS, self._informers.namespace)
@@ -89,7 +89,7 @@ class ClusterRegistries:
 
 def _iter_data(store: Store[UnstructuredObject], name: str, namespace: str) -> Iterator[tuple[str, str, str]]:
     cached = store.take_snapshot().find_named(name, namespace)
-    data = get_at(cached.value, "data") if cached is not None else None
+    data = get_nested_value(cached.value, "data") if cached is not None else None
     for key, text in (data or {}).items() if isinstance(data, Mapping) else ():
         yield f"ConfigMap {namespace}/{name}", str(key), str(text)
 
@@ -98,9 +98,9 @@ def _list_bundles(cached: UnstructuredObject | None) -> tuple[tuple[str, str], .
     """Return file and text of each bundle of a ControllerConfig."""
     bundles = []
     for field in _BUNDLES:
-        listed = get_at(cached.value, "spec", field) if cached is not None else None
+        listed = get_nested_value(cached.value, "spec", field) if cached is not None else None
         for item in listed if isinstance(listed, list) else ():
-            file, data = get_at(item, "file"), get_at(item, "data")
+            file, data = get_nested_value(item, "file"), get_nested_value(item, "data")
             if isinstance(file, str) and isinstance(data, str) and (text := _decode_secret(data)) is not None:
                 bundles.append((file, text.reveal()))
     return tuple(bundles)

@@ -18,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 
 import structlog
 
-from transom.common.mappings import get_at
+from transom.common.mappings import get_nested_value
 from transom.kube.client import Client
 from transom.kube.errors import ApiError
 from transom.kube.objects import Metadata
@@ -59,17 +59,17 @@ class CredentialProviders:
             return facts
         async with self._asking:
             if time.monotonic() >= self._until:
-                await self._look(client)
+                await self._refresh_provider_files(client)
                 self._until = time.monotonic() + _SECONDS
         text = build_configuration(self._known[1], payload) if self._known is not None else None
         if text is None:
             return facts
         return facts.with_provided(CREDENTIAL_PROVIDERS, Secret(text))
 
-    async def _look(self, client: Client) -> None:
+    async def _refresh_provider_files(self, client: Client) -> None:
         try:
             pool = await client.get_json(MACHINE_CONFIG_POOLS.build_path(None, _WORKERS))
-            rendered = get_at(pool, "spec", "configuration", "name")
+            rendered = get_nested_value(pool, "spec", "configuration", "name")
             if isinstance(rendered, str) and (self._known is None or self._known[0] != rendered):
                 self._known = rendered, list_provider_files(await client.get_json(MACHINE_CONFIGS.build_path(None, rendered)))
         except ApiError as error:
@@ -102,9 +102,9 @@ def build_configuration(files: Iterable[str], payload: Payload) -> str | None:
 
 def list_provider_files(machine_config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the texts of the files below the providers' directory (Ignition's specification 3, `storage.files`)."""
-    listed = get_at(machine_config, "spec", "config", "storage", "files")
+    listed = get_nested_value(machine_config, "spec", "config", "storage", "files")
     files = listed if isinstance(listed, list) else []
-    below = (get_at(file, "contents") for file in files if str(get_at(file, "path")).startswith(_DIRECTORY))
+    below = (get_nested_value(file, "contents") for file in files if str(get_nested_value(file, "path")).startswith(_DIRECTORY))
     return tuple(text for contents in below if (text := _decode_data_url(contents)) is not None)
 
 
@@ -115,12 +115,12 @@ def _to_windows_provider(provider: Mapping[str, Any]) -> dict[str, Any]:
 
 def _decode_data_url(contents: Any) -> str | None:
     """Return the unpacked content of a `data:` URL (RFC 2397)."""
-    head, comma, data = str(get_at(contents, "source") or "").partition(",")
+    head, comma, data = str(get_nested_value(contents, "source") or "").partition(",")
     if not comma or not head.startswith("data:"):
         return None
     try:
         raw = base64.b64decode(unquote_to_bytes(data)) if head.endswith(";base64") else unquote_to_bytes(data)
-        if get_at(contents, "compression") == "gzip":
+        if get_nested_value(contents, "compression") == "gzip":
             raw = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(raw, _LIMIT)
         return raw[:_LIMIT].decode()
     except (ValueError, binascii.Error, zlib.error):

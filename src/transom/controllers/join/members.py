@@ -41,7 +41,7 @@ class Members:
     def find_candidates(self, username: str, names: set[str]) -> list[Member]:
         """Return the members that a request may concern, by the token's holder and by the Node names in it."""
         snapshot = self._informers.windows_instances.take_snapshot()
-        tokens = dict(self.tokens.iter_holders())
+        tokens = dict(self.tokens.iter_token_holders())
         asking = tokens.get(username)
         named = {cached.key for name in names for cached in self.identities.iter_instances_named(name)}
         members = []

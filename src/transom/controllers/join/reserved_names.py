@@ -8,7 +8,7 @@ import msgspec
 
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings
-from transom.kube.bounds import Bound
+from transom.kube.bounds import MemoryLimit
 from transom.kube.client import Client
 from transom.kube.errors import NotFound, UnreadableObject
 from transom.kube.objects import ObjectMeta, Projected
@@ -77,7 +77,7 @@ class _Slice(Projected, frozen=True):
     endpoints: list[_Endpoint] | None = None
 
 
-_BOUND: Final = Bound(16 << 20, 64 << 20)
+_BOUND: Final = MemoryLimit(16 << 20, 64 << 20)
 """The limit for Services that have a name or an address of one host: normally none exists, unless a user claims the host's."""
 _SERVICES: Final = Resource("", "v1", "Service", "services", True, KnownService)
 _SLICES: Final = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", True, _Slice)
@@ -129,7 +129,7 @@ async def _list_services(member: Member, client: Client) -> list[KnownService]:
             parse_ip_address(text) in member.addresses for text in service.addresses
         )
 
-    listing = await client.list_objects(_SERVICES, bound=_BOUND, select=matches_member)
+    listing = await client.list_objects(_SERVICES, memory_limit=_BOUND, select=matches_member)
     for item in listing.malformed:
         if not item.in_use:
             named = item.metadata.metadata

@@ -51,29 +51,29 @@ class KeysController:
     def subscribe(self) -> None:
         """Follow the stores, which have been filled."""
         self._informers.windows_instances.subscribe(self._on_instance_change)
-        self._informers.secrets.subscribe(lambda _, __, ___: self._ask())
-        self._ask()
+        self._informers.secrets.subscribe(lambda _, __, ___: self._enqueue_cleanup())
+        self._enqueue_cleanup()
 
-    def _ask(self, after: float = 0.0) -> None:
+    def _enqueue_cleanup(self, after: float = 0.0) -> None:
         self.queue.add(ObjectKey(self._informers.namespace, PRIVATE_KEY), after=after)
 
     def _on_instance_change(self, _: ObjectKey, before: CachedInstance | None, after: CachedInstance | None) -> None:
         # the first hosts of a new cluster leave nothing behind
         if (known := _get_relevant_fields(before)) is not None and known != _get_relevant_fields(after):
             # a new key comes to many hosts one after the other: they are not all looked through for each
-            self._ask(_PAUSE)
+            self._enqueue_cleanup(_PAUSE)
 
     async def reconcile(self, key: ObjectKey, leadership: Leadership) -> Result:
         """Delete unused keys, and replace Machines whose key cannot be rotated. Raises ApiError."""
         await self._delete_unused_keys(leadership)
-        return Result(again=self._pace.unready if await self._replace(leadership) else None)
+        return Result(again=self._pace.unready if await self._replace_refusing_machines(leadership) else None)
 
     # --- kept keys
 
     async def _delete_unused_keys(self, leadership: Leadership) -> None:
         instances = list(self._informers.windows_instances.take_snapshot())
         hashes = {item for cached in instances for item in list_recorded_hashes(cached)}
-        self._kept.note_recorded(hashes)
+        self._kept.mark_keys_recorded(hashes)
         for secret in self._kept.list_secrets():
             of_secret = self._informers.windows_instances.take_snapshot().list_by_index("secret", secret)
             today = self._read_current_key(secret)
@@ -97,13 +97,13 @@ class KeysController:
 
     # --- Machines
 
-    async def _replace(self, leadership: Leadership) -> bool:
+    async def _replace_refusing_machines(self, leadership: Leadership) -> bool:
         """Delete one Machine of each MachineSet that has some to be replaced; whether any are left."""
         refused: dict[str, list[tuple[CachedInstance, CachedApiMachine]]] = {}
         for cached, machine, owner in self._iter_refused():
             refused.setdefault(f"{machine.metadata.namespace}/{owner}", []).append((cached, machine))
         for item in refused.values():
-            await self._replace_one(item, leadership)
+            await self._replace_machine(item, leadership)
         return bool(refused)
 
     def _iter_refused(self) -> Iterator[tuple[CachedInstance, CachedApiMachine, str]]:
@@ -121,7 +121,7 @@ class KeysController:
                 if owner is not None and machine.metadata.uid == annotations.get(ORIGIN_UID):
                     yield cached, machine, owner
 
-    async def _replace_one(self, candidates: list[tuple[CachedInstance, CachedApiMachine]], leadership: Leadership) -> None:
+    async def _replace_machine(self, candidates: list[tuple[CachedInstance, CachedApiMachine]], leadership: Leadership) -> None:
         owner = _find_machine_set(candidates[0][1])
         chosen = next(
             (

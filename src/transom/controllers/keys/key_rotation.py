@@ -68,7 +68,7 @@ class KeyRotation:
     ) -> None:
         self._informers = informers
         self.rollouts = make_key_rollouts(
-            informers, reports, resume_annotation, in_flight_hosts, _digest, self._find_newest_key, _is_opened
+            informers, reports, resume_annotation, in_flight_hosts, _hash_public_key, self._find_newest_key, _is_opened
         )
         self.kept = KeptKeys(informers)
 
@@ -130,7 +130,7 @@ class KeyRotation:
         try:
             if digest not in hashes:
                 try:
-                    await self.kept.keep(target.instance.spec.key_secret.name, target.key, leadership, seen=False)
+                    await self.kept.keep(target.instance.spec.key_secret.name, target.key, leadership, was_used=False)
                 except ApiError as error:
                     return KeySelection(
                         target, condition=Condition("False", "KeyNotKept", f"the host was not moved to the new key: {error}")
@@ -189,15 +189,15 @@ class KeyRotation:
             return None
 
 
-def iter_previous_keys(opened: KeySelection) -> Iterator[KeySelection]:
+def iter_previous_keys(selection: KeySelection) -> Iterator[KeySelection]:
     """Iterate over selections with each previous key, for a host without a record that refuses the key of its Secret."""
-    for former in opened.other_keys:
+    for former in selection.other_keys:
         yield KeySelection(
-            msgspec.structs.replace(opened.target, key=former), compute_public_hash(former), used_previous_key=True
+            msgspec.structs.replace(selection.target, key=former), compute_public_hash(former), used_previous_key=True
         )
 
 
-def _digest(target: Target) -> str:
+def _hash_public_key(target: Target) -> str:
     if target.key is None:
         raise KeyUnusable(f"no key of Secret {target.instance.spec.key_secret.name} opens {target.instance.name}")
     return compute_public_hash(target.key)

@@ -68,30 +68,30 @@ class KeptKeys:
         cached |= {name: written for name, (_, written) in self._written.items()}
         return sorted({of for item in cached.values() if (of := (item.metadata.annotations or {}).get(OF))})
 
-    async def keep(self, key_secret: str, key: Secret, leadership: Leadership, *, seen: bool = True) -> None:
+    async def keep(self, key_secret: str, key: Secret, leadership: Leadership, *, was_used: bool = True) -> None:
         """Keep a key that was just `seen` to open a host, or that one is about to be moved to. Raises ApiError."""
         digest = compute_public_hash(key)
         self._unrecorded.add(digest)
         async with self._writing:
             kept = self.list_keys(key_secret)
-            if digest in map(compute_public_hash, kept[:1] if seen else kept):
+            if digest in map(compute_public_hash, kept[:1] if was_used else kept):
                 return
             others = tuple(item for item in kept if compute_public_hash(item) != digest)
-            await self._write(key_secret, (key, *others) if seen else (*others, key), leadership)
+            await self._write(key_secret, (key, *others) if was_used else (*others, key), leadership)
         _log.info("key kept", secret=key_secret, public=digest[:16])
 
-    async def let_go(self, key_secret: str, needed: Callable[[str], bool], leadership: Leadership) -> bool:
+    async def let_go(self, key_secret: str, is_needed: Callable[[str], bool], leadership: Leadership) -> bool:
         """Keep of the keys only those whose public hash is needed, or may be in a moment; whether any went. Raises ApiError."""
         async with self._writing:
             kept = self.list_keys(key_secret)
-            left = tuple(key for key in kept if (digest := compute_public_hash(key)) in self._unrecorded or needed(digest))
+            left = tuple(key for key in kept if (digest := compute_public_hash(key)) in self._unrecorded or is_needed(digest))
             if left == kept:
                 return False
             await self._write(key_secret, left, leadership)
         _log.info("old keys deleted", secret=key_secret, left=len(left))
         return True
 
-    def note_recorded(self, digests: Set[str]) -> None:
+    def mark_keys_recorded(self, digests: Set[str]) -> None:
         """Record the keys that statuses name: from now on, these show whether a key is needed."""
         self._unrecorded -= digests
 

@@ -26,13 +26,13 @@ from transom.controllers.machines.machine_objects import (
     CachedPool,
     CachedPoolConfig,
     CachedTemplate,
-    Written,
-    WrittenMeta,
+    FieldWrite,
+    FieldWriteMeta,
 )
 from transom.controllers.machines.pools import MachinePools
-from transom.controllers.machines.rollout import Group, MachinesStanding, RolloutStep
+from transom.controllers.machines.rollout import MachineGroup, MachinesRolloutState, RolloutStep
 from transom.controllers.machines.status import ClusterMachines
-from transom.controllers.machines.template_edits import ExaminedTemplates, Held, TemplateEditor, find_deployment_manager
+from transom.controllers.machines.template_edits import ExaminedTemplate, Held, TemplateEditor, find_deployment_manager
 from transom.controllers.machines.templates import ClusterApiStores
 from transom.controllers.runtime.cached import CachedCluster
 from transom.controllers.runtime.conditions import ConditionAggregator
@@ -59,7 +59,7 @@ _ALL_DELAY: Final = 1.0
 
 
 class _WrittenObject(Projected, frozen=True):
-    metadata: WrittenMeta = WrittenMeta()
+    metadata: FieldWriteMeta = FieldWriteMeta()
 
 
 _SECRETS: Final = Resource("", "v1", "Secret", "secrets", True, _WrittenObject)
@@ -86,9 +86,9 @@ class MachinesController:
         """Follow the stores, which have been filled."""
         self.templates.subscribe(self.queue.add)
         self._clusters.subscribe(self._on_cluster_change)
-        self._config_maps.subscribe(self._on_objects_write)
+        self._config_maps.subscribe(self._on_config_map_change)
         self._settings.subscribe(self._on_settings_change)
-        self._settings.on_update(self._look_soon)
+        self._settings.subscribe_to_updates(self._schedule_status_update)
         for store in (self.templates.templates, self.templates.control_planes):
             store.subscribe(self._on_delete)
 
@@ -102,7 +102,7 @@ class MachinesController:
         ):
             self.queue.add(name)
 
-    def _on_objects_write(self, _: ObjectKey, before: OwnedConfigMap | None, after: OwnedConfigMap | None) -> None:
+    def _on_config_map_change(self, _: ObjectKey, before: OwnedConfigMap | None, after: OwnedConfigMap | None) -> None:
         # the fleet controller writes the ConfigMap after the Secrets that machines boot with
         if (cached := after or before) is None:
             return
@@ -119,7 +119,7 @@ class MachinesController:
         if after is None and before is not None:
             self._editor.forget(before.metadata.uid)
 
-    def _look_soon(self) -> None:
+    def _schedule_status_update(self) -> None:
         self.queue.add(_ALL, Priority.CHECK, after=_ALL_DELAY)
 
     # --- one cluster
@@ -132,7 +132,7 @@ class MachinesController:
         namespace = key.namespace or ""
         egress = self._settings.for_cluster((namespace, key.name))
         if cluster is None or cluster.deleting:
-            self._note(key, None)
+            self._record_machines(key, None)
             return Result()
         if egress is None:
             # no valid settings since the start: what is there stays
@@ -140,7 +140,7 @@ class MachinesController:
         try:
             identity = get_identity(key.name, cluster.metadata.labels or {})
         except InvalidIdentity:
-            self._note(key, None)
+            self._record_machines(key, None)
             return Result()
         configs = await self._pools.list_configs(leadership.client, namespace, key.name, _list_possible_secrets(identity))
         examined = self._examine_templates(cluster, configs, egress, identity)
@@ -167,17 +167,17 @@ class MachinesController:
                 if _is_applied(managed_field)
             )
         )
-        self._note(key, self._build_cluster_machines(cluster, egress, identity, examined, changed, tuple(refused)))
+        self._record_machines(key, self._build_cluster_machines(cluster, egress, identity, examined, changed, tuple(refused)))
         return Result(failed=retry or bool(refused))
 
     def _examine_templates(
-        self, cluster: CachedCluster, configs: list[CachedPoolConfig], egress: Egress, identity: str
-    ) -> list[ExaminedTemplates]:
+        self, cluster: CachedCluster, configs: list[CachedPoolConfig], egress: Egress, cluster_id: str
+    ) -> list[ExaminedTemplate]:
         place = cluster.metadata.namespace or "", cluster.metadata.name
         cached: list[Held] = [*self.templates.list_control_planes(*place), *self.templates.list_templates(*place), *configs]
-        return [self._editor.examine(item, egress, identity, is_requested=cluster.requests_entries) for item in cached]
+        return [self._editor.examine(item, egress, cluster_id, is_requested=cluster.requests_entries) for item in cached]
 
-    def _can_edit(self, examined: ExaminedTemplates, cluster: str) -> bool:
+    def _can_edit(self, examined: ExaminedTemplate, cluster: str) -> bool:
         """Return True if an edit only changes what new machines boot with."""
         if examined.kept is not None or self._is_shared(examined):
             return False
@@ -186,9 +186,9 @@ class MachinesController:
         # an edit of a control plane that stands is a rollout: its turn comes in `_look`
         return not (isinstance(examined.cached, CachedControlPlane) and examined.cached.initialized)
 
-    def _is_shared(self, examined: ExaminedTemplates) -> bool:
+    def _is_shared(self, examined: ExaminedTemplate) -> bool:
         cached = examined.cached
-        return isinstance(cached, CachedTemplate) and len(self.templates.list_clusters(cached)) > 1
+        return isinstance(cached, CachedTemplate) and len(self.templates.list_template_clusters(cached)) > 1
 
     async def _read_secrets(self, leadership: Leadership, namespace: str, names: tuple[str, ...]) -> list[_WrittenObject]:
         """Return the existing Secrets that machines boot with."""
@@ -199,7 +199,7 @@ class MachinesController:
         return secrets
 
     async def _record_edits(
-        self, leadership: Leadership, secrets: list[_WrittenObject], examined: list[ExaminedTemplates]
+        self, leadership: Leadership, secrets: list[_WrittenObject], examined: list[ExaminedTemplate]
     ) -> None:
         """Record edits on the first of the Secrets, so that an edit that a person reverted is not repeated after a restart."""
         note = self._editor.format_record(examined)
@@ -214,15 +214,15 @@ class MachinesController:
         self,
         cluster: CachedCluster,
         egress: Egress,
-        identity: str,
-        examined: list[ExaminedTemplates],
+        cluster_id: str,
+        examined: list[ExaminedTemplate],
         changed: str | None,
         refused: tuple[str, ...],
     ) -> ClusterMachines:
         namespace, name = cluster.metadata.namespace or "", cluster.metadata.name
         return ClusterMachines(
             egress,
-            identity,
+            cluster_id,
             cluster.paused,
             cluster.from_class,
             tuple(examined),
@@ -230,11 +230,11 @@ class MachinesController:
             changed,
             (namespace, name),
             refused,
-            self._list_unsupported(cluster, egress),
-            self._list_uncovered(egress, namespace, name),
+            self._list_unsupported_kinds(cluster, egress),
+            self._list_uncovered_addresses(egress, namespace, name),
         )
 
-    def _list_unsupported(self, cluster: CachedCluster, egress: Egress) -> tuple[str, ...]:
+    def _list_unsupported_kinds(self, cluster: CachedCluster, egress: Egress) -> tuple[str, ...]:
         if not needs_entries(egress):
             return ()
         namespace, name = cluster.metadata.namespace or "", cluster.metadata.name
@@ -244,18 +244,18 @@ class MachinesController:
         kinds = tuple(dict.fromkeys(kind for worker in workers if (kind := worker.kind)))
         return MachineKinds(reference.kind if reference else None, kinds).unsupported
 
-    def _list_uncovered(self, egress: Egress, namespace: str, name: str) -> tuple[str, ...]:
+    def _list_uncovered_addresses(self, egress: Egress, namespace: str, name: str) -> tuple[str, ...]:
         if not egress.no_proxy:
             return ()
         machines = self.templates.list_machines(namespace, name)
-        return no_proxy.list_uncovered(egress.no_proxy, (address for machine in machines for address in machine.reached_at))
+        return no_proxy.list_uncovered(egress.no_proxy, (address for machine in machines for address in machine.kubelet_addresses))
 
-    def _note(self, key: ObjectKey, machines: ClusterMachines | None) -> None:
+    def _record_machines(self, key: ObjectKey, machines: ClusterMachines | None) -> None:
         if machines is None:
             self._found.pop(key, None)
         else:
             self._found[key] = machines
-        self._look_soon()
+        self._schedule_status_update()
 
     # --- all clusters
 
@@ -267,10 +267,10 @@ class MachinesController:
         standings = {
             key: standing
             for key, item in self._found.items()
-            if (standing := self._build_standing(item)).groups or item.affected
+            if (standing := self._build_rollout_state(item)).groups or item.affected
         }
         self._refused = {cluster: cached for cluster, cached in self._refused.items() if now < cached[0]}
-        decision = machine_rollout.decide(
+        decision = machine_rollout.decide_next_steps(
             (standing for standing in standings.values() if standing.cluster not in self._refused), now
         )
         for step in decision.steps:
@@ -281,14 +281,14 @@ class MachinesController:
                 _log.warning("refused", cluster="/".join(step.cluster), name=step.group.name, error=str(error))
                 message = f"{step.group.kind} {step.cluster[0]}/{step.group.name}: {error}"
                 self._refused[step.cluster] = (now + timedelta(seconds=REFUSED_CHECK), message)
-                self._look_soon()
+                self._schedule_status_update()
         refused = {cluster: message for cluster, (_, message) in self._refused.items()}
         conditions = machines_status.build_conditions(self._informers.get_objects(), self._found, standings, decision, refused)
         self._reports.put("machines", conditions)
         again = machine_rollout.compute_next_check(standings.values(), now)
         return Result(again=min(again or REFUSED_CHECK, REFUSED_CHECK) if refused else again)
 
-    def _build_standing(self, machines: ClusterMachines) -> MachinesStanding:
+    def _build_rollout_state(self, machines: ClusterMachines) -> MachinesRolloutState:
         groups = []
         namespace, name = machines.cluster
         by_name = {item.cached.metadata.name: item for item in machines.examined if isinstance(item.cached, CachedTemplate)}
@@ -303,11 +303,11 @@ class MachinesController:
             self._pools.build_group(item, machines.cluster, machines.changed) for item in machines.examined if item.affected
         )
         groups += [pool for pool in pools if pool is not None]
-        return MachinesStanding(machines.cluster, tuple(groups), machines.egress.rollout == "Automatic", machines.paused)
+        return MachinesRolloutState(machines.cluster, tuple(groups), machines.egress.rollout == "Automatic", machines.paused)
 
     def _build_control_plane_group(
-        self, cached: CachedControlPlane, examined: ExaminedTemplates, cluster_machines: ClusterMachines
-    ) -> Group:
+        self, cached: CachedControlPlane, examined: ExaminedTemplate, cluster_machines: ClusterMachines
+    ) -> MachineGroup:
         machines = [
             item for item in self.templates.list_machines(*cluster_machines.cluster) if item.labels.control_plane is not None
         ]
@@ -324,8 +324,8 @@ class MachinesController:
         )
 
     def _build_deployment_group(
-        self, cached: CachedDeployment, template: ExaminedTemplates, cluster_machines: ClusterMachines
-    ) -> Group:
+        self, cached: CachedDeployment, template: ExaminedTemplate, cluster_machines: ClusterMachines
+    ) -> MachineGroup:
         name = cached.metadata.name
         machines = [item for item in self.templates.list_machines(*cluster_machines.cluster) if item.labels.deployment == name]
         missing = bool(template.edit.operations)
@@ -338,16 +338,16 @@ class MachinesController:
             all_old=missing,
             # without the entries new machines would be no better
             kept=find_deployment_manager(cached)
-            or ("OnDelete" if cached.on_delete else template.kept or "its template" if missing else None),
+            or ("OnDelete" if cached.uses_on_delete_strategy else template.kept or "its template" if missing else None),
         )
 
-    def _is_edit_of_step(self, examined: ExaminedTemplates, step: RolloutStep) -> bool:
+    def _is_edit_of_step(self, examined: ExaminedTemplate, step: RolloutStep) -> bool:
         """Return True if an edit of the templates rolls out that group."""
         cached = examined.cached
         if isinstance(cached, CachedPoolConfig):
             pool = self._pools.find_pool(cached, step.cluster[1])
-            return step.group.of_pool and pool is not None and pool.metadata.name == step.group.name
-        return isinstance(cached, CachedControlPlane) and not step.group.of_pool and cached.metadata.name == step.group.name
+            return step.group.is_machine_pool and pool is not None and pool.metadata.name == step.group.name
+        return isinstance(cached, CachedControlPlane) and not step.group.is_machine_pool and cached.metadata.name == step.group.name
 
     async def _roll_group(self, step: RolloutStep, leadership: Leadership) -> None:
         """Start the rollout of one group: by an edit of its template if there is one to make, else as Cluster API does."""
@@ -359,7 +359,7 @@ class MachinesController:
                     await self._editor.patch(leadership.client, item)
                     self.queue.add(ObjectKey(*step.cluster))
             return
-        resource: Resource[Any] | None = self._informers.get_served(
+        resource: Resource[Any] | None = self._informers.get_served_resource(
             CONTROL_PLANES if step.group.kind == CONTROL_PLANES.kind else DEPLOYMENTS
         )
         if resource is None:
@@ -377,45 +377,45 @@ class MachinesController:
 def _build_group(
     kind: machine_rollout.Kind,
     cached: CachedControlPlane | CachedDeployment,
-    born: list[str],
+    creation_times: list[str],
     changed: str | None,
     *,
     to_edit: bool,
     all_old: bool,
     kept: str | None,
-) -> Group:
+) -> MachineGroup:
     status = cached.status
-    return Group(
+    return MachineGroup(
         kind,
         cached.metadata.name,
-        len(born),
-        len(born) if all_old else sum(changed is not None and time < changed for time in born),
+        len(creation_times),
+        len(creation_times) if all_old else sum(changed is not None and time < changed for time in creation_times),
         cached.spec.replicas if cached.spec.replicas is not None else 1,
         (status.ready_replicas or 0) if status else 0,
         changed,
         cached.rollout_after,
         cached.metadata.rolled,
-        max(born, default=None),
+        max(creation_times, default=None),
         to_edit,
         kept,
     )
 
 
-def _list_secret_names(identity: str, egress: Egress) -> tuple[str, ...]:
+def _list_secret_names(cluster_id: str, egress: Egress) -> tuple[str, ...]:
     """Return the names of the Secrets that machines boot with."""
-    return build_systemd_name(identity, own_name=egress.own_drop_in), windows_name(identity)
+    return build_systemd_name(cluster_id, own_name=egress.own_drop_in), windows_name(cluster_id)
 
 
-def _list_possible_secrets(identity: str) -> tuple[str, ...]:
+def _list_possible_secrets(cluster_id: str) -> tuple[str, ...]:
     """Return these Secrets under every name that they can have."""
-    return *build_systemd_names(identity), windows_name(identity)
+    return *build_systemd_names(cluster_id), windows_name(cluster_id)
 
 
 def _get_recorded_edits(secret: _WrittenObject) -> str | None:
     return (secret.metadata.annotations or {}).get(EDITED)
 
 
-def _is_applied(entry: Written) -> bool:
+def _is_applied(entry: FieldWrite) -> bool:
     return entry.manager == FIELD_MANAGER and entry.operation == "Apply"
 
 

@@ -26,7 +26,7 @@ ROLLOUT_MANAGER: Final = f"{FIELD_MANAGER}-rollout"
 _CORE: Final = "cluster.x-k8s.io"
 
 
-class Written(Projected, frozen=True):
+class FieldWrite(Projected, frozen=True):
     """An entry of `metadata.managedFields`: who wrote, how and when, not what."""
 
     manager: str | None = None
@@ -34,10 +34,10 @@ class Written(Projected, frozen=True):
     time: str | None = None
 
 
-class WrittenMeta(ObjectMeta, frozen=True):
+class FieldWriteMeta(ObjectMeta, frozen=True):
     """`metadata` with who wrote the object."""
 
-    managed_fields: list[Written] | None = None
+    managed_fields: list[FieldWrite] | None = None
 
     @property
     def edited(self) -> str | None:
@@ -73,7 +73,7 @@ class WrittenMeta(ObjectMeta, frozen=True):
 class CachedTemplate(Projected, frozen=True):
     """A KubeadmConfigTemplate."""
 
-    metadata: WrittenMeta = WrittenMeta()
+    metadata: FieldWriteMeta = FieldWriteMeta()
     spec: Any = None
 
     @property
@@ -125,7 +125,7 @@ class ControlPlaneSpec(Projected, frozen=True):
 class CachedControlPlane(Projected, frozen=True):
     """A KubeadmControlPlane."""
 
-    metadata: WrittenMeta = WrittenMeta()
+    metadata: FieldWriteMeta = FieldWriteMeta()
     spec: ControlPlaneSpec = ControlPlaneSpec()
     status: ReplicaStatus | None = None
 
@@ -241,7 +241,7 @@ class DeploymentSpec(Projected, frozen=True):
 class CachedDeployment(Projected, frozen=True):
     """A MachineDeployment."""
 
-    metadata: WrittenMeta = WrittenMeta()
+    metadata: FieldWriteMeta = FieldWriteMeta()
     spec: DeploymentSpec = DeploymentSpec()
     status: ReplicaStatus | None = None
 
@@ -251,7 +251,7 @@ class CachedDeployment(Projected, frozen=True):
         return _normalize_timestamp((self.spec.rollout.after if self.spec.rollout else None) or self.spec.rollout_after)
 
     @property
-    def on_delete(self) -> bool:
+    def uses_on_delete_strategy(self) -> bool:
         """Whether its machines are replaced by hand alone."""
         strategy = (self.spec.rollout.strategy if self.spec.rollout else None) or self.spec.strategy
         return strategy is not None and strategy.type == "OnDelete"
@@ -272,7 +272,7 @@ class CachedDeployment(Projected, frozen=True):
 class CachedPoolConfig(Projected, frozen=True):
     """A KubeadmConfig of a MachinePool, whole: it can be edited."""
 
-    metadata: WrittenMeta = WrittenMeta()
+    metadata: FieldWriteMeta = FieldWriteMeta()
     spec: Any = None
 
     @property
@@ -357,7 +357,7 @@ class CachedMachine(Projected, frozen=True):
     status: MachineStatus | None = None
 
     @property
-    def reached_at(self) -> tuple[str, ...]:
+    def kubelet_addresses(self) -> tuple[str, ...]:
         """The addresses that the API server calls its kubelet by."""
         addresses = (self.status.addresses if self.status else None) or ()
         return select_kubelet_addresses((address.type, address.address) for address in addresses)

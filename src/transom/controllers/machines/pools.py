@@ -7,8 +7,8 @@ v1.14.2, bootstrap/kubeadm/reconcilers/kubeadmconfig, rotateMachinePoolBootstrap
 import contextlib
 
 from transom.controllers.machines.machine_objects import CONFIGS, CachedPool, CachedPoolConfig
-from transom.controllers.machines.rollout import Group
-from transom.controllers.machines.template_edits import ExaminedTemplates
+from transom.controllers.machines.rollout import MachineGroup
+from transom.controllers.machines.template_edits import ExaminedTemplate
 from transom.controllers.machines.templates import ClusterApiStores
 from transom.controllers.runtime.informers import Informers
 from transom.kube.client import Client
@@ -26,7 +26,7 @@ class MachinePools:
         self, client: Client, namespace: str, cluster: str, secrets: tuple[str, ...]
     ) -> list[CachedPoolConfig]:
         """Return the current configurations that ask for Transom's entries or name its Secrets. Raises ApiError."""
-        known = self._informers.get_served(CONFIGS)
+        known = self._informers.get_served_resource(CONFIGS)
         if known is None:
             return []
         whole = Resource(known.group, known.version, known.kind, known.plural, known.namespaced, CachedPoolConfig)
@@ -46,15 +46,15 @@ class MachinePools:
         pool = self.find_pool(config, cluster)
         return pool is not None and not pool.has_nodes
 
-    def build_group(self, examined: ExaminedTemplates, found_in: tuple[str, str], changed: str | None) -> Group | None:
+    def build_group(self, examined: ExaminedTemplate, cluster: tuple[str, str], changed: str | None) -> MachineGroup | None:
         """Return the machines of a pool; None if the pool is gone. `changed` is when their boot data last changed."""
         config = examined.cached
-        pool = self.find_pool(config, found_in[1]) if isinstance(config, CachedPoolConfig) else None
+        pool = self.find_pool(config, cluster[1]) if isinstance(config, CachedPoolConfig) else None
         if pool is None:
             return None
         edited = config.metadata.edited
         changed = max(filter(None, (changed, edited)), default=None)
-        machines = [item for item in self._templates.list_machines(*found_in) if item.labels.pool == pool.metadata.name]
+        machines = [item for item in self._templates.list_machines(*cluster) if item.labels.pool == pool.metadata.name]
         born = [machine.metadata.creation_timestamp or "" for machine in machines]
         missing = bool(examined.edit.operations)
         outdated = len(born) if missing else sum(changed is not None and time < changed for time in born)
@@ -62,7 +62,7 @@ class MachinePools:
         # after our edit the machines that are older are followed until they are gone
         followed = not missing and outdated > 0 and edited is not None and edited == changed
         status = pool.status
-        return Group(
+        return MachineGroup(
             "MachinePool",
             pool.metadata.name,
             len(born),

@@ -18,7 +18,7 @@ Kind = Literal["KubeadmControlPlane", "MachineDeployment", "MachinePool"]
 ClusterName = tuple[str, str]
 
 
-class Group(msgspec.Struct, frozen=True):
+class MachineGroup(msgspec.Struct, frozen=True):
     """The machines of one control plane, MachineDeployment or MachinePool whose template refers to the settings.
 
     `changed` is when what its machines boot with last changed, `requested` its `rollout.after`, `asked` when we wrote that.
@@ -49,12 +49,12 @@ class Group(msgspec.Struct, frozen=True):
         return self.outdated > 0 or self.to_edit
 
     @property
-    def unseen(self) -> bool:
+    def has_unknown_ages(self) -> bool:
         """Whether it has machines of which Cluster API knows no age: those of a MachinePool without Machines."""
-        return self.of_pool and self.replicas > 0 and self.machines == 0
+        return self.is_machine_pool and self.replicas > 0 and self.machines == 0
 
     @property
-    def of_pool(self) -> bool:
+    def is_machine_pool(self) -> bool:
         """Whether its machines are made and replaced by the infrastructure's own means."""
         return self.kind == "MachinePool"
 
@@ -64,16 +64,16 @@ class Group(msgspec.Struct, frozen=True):
         return not self.to_edit and self.requested is not None and (self.changed is None or self.requested >= self.changed)
 
 
-class MachinesStanding(msgspec.Struct, frozen=True):
+class MachinesRolloutState(msgspec.Struct, frozen=True):
     """How a cluster stands. `automatic`: its settings ask for a rollout."""
 
     cluster: ClusterName
-    groups: tuple[Group, ...] = ()
+    groups: tuple[MachineGroup, ...] = ()
     automatic: bool = False
     paused: bool = False
 
     @property
-    def rolled(self) -> tuple[Group, ...]:
+    def rolled(self) -> tuple[MachineGroup, ...]:
         """The groups that may be rolled from here, the control plane first."""
         return tuple(sorted((group for group in self.groups if group.kept is None), key=lambda group: (group.kind, group.name)))
 
@@ -106,7 +106,7 @@ class RolloutStep(msgspec.Struct, frozen=True):
     """Roll this group of this cluster."""
 
     cluster: ClusterName
-    group: Group
+    group: MachineGroup
 
 
 class MachinesDecision(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ class MachinesDecision(msgspec.Struct, frozen=True):
     """Clusters that are left for later since their machines are not ready already."""
 
 
-def decide(standings: Iterable[MachinesStanding], now: datetime) -> MachinesDecision:
+def decide_next_steps(standings: Iterable[MachinesRolloutState], now: datetime) -> MachinesDecision:
     """Return the next steps. A cluster that was started is finished before the next one starts."""
     ordered = sorted(standings, key=lambda standing: standing.cluster)
     running = [item for item in ordered if item.in_progress]
@@ -135,7 +135,7 @@ def decide(standings: Iterable[MachinesStanding], now: datetime) -> MachinesDeci
     return MachinesDecision(skipped=skipped)
 
 
-def compute_next_check(standings: Iterable[MachinesStanding], now: datetime) -> float | None:
+def compute_next_check(standings: Iterable[MachinesRolloutState], now: datetime) -> float | None:
     """Seconds until a running rollout would count as stuck; None if none runs."""
     ends = [
         _find_last_progress(standing) + timedelta(seconds=PATIENCE)
@@ -145,7 +145,7 @@ def compute_next_check(standings: Iterable[MachinesStanding], now: datetime) -> 
     return max((min(ends) - now).total_seconds(), 1.0) if ends else None
 
 
-def _list_steps(standing: MachinesStanding) -> tuple[RolloutStep, ...]:
+def _list_steps(standing: MachinesRolloutState) -> tuple[RolloutStep, ...]:
     """Return the next steps of a cluster: the control plane first, then all MachineDeployments, then all MachinePools."""
     for kind in ("KubeadmControlPlane", "MachineDeployment", "MachinePool"):
         groups = [group for group in standing.rolled if group.kind == kind]
@@ -154,23 +154,23 @@ def _list_steps(standing: MachinesStanding) -> tuple[RolloutStep, ...]:
     return ()
 
 
-def _is_stuck(standing: MachinesStanding, now: datetime) -> bool:
+def _is_stuck(standing: MachinesRolloutState, now: datetime) -> bool:
     return now - _find_last_progress(standing) > timedelta(seconds=PATIENCE)
 
 
-def _find_last_progress(standing: MachinesStanding) -> datetime:
+def _find_last_progress(standing: MachinesRolloutState) -> datetime:
     times = [
         time for group in standing.rolled if group.begun for time in (group.asked or group.requested, group.newest) if time
     ]
     return datetime.fromisoformat(max(times))
 
 
-def _describe_stuck_group(standing: MachinesStanding) -> str:
+def _describe_stuck_group(standing: MachinesRolloutState) -> str:
     group = next(item for item in standing.rolled if item.begun and (item.pending or not item.healthy))
     return f"{group.kind} {group.name} has {group.ready} of {group.replicas} machines ready, {group.outdated} still old"
 
 
-def format_counts(standings: Sequence[MachinesStanding]) -> str:
+def format_counts(standings: Sequence[MachinesRolloutState]) -> str:
     """Return the counts in words."""
     behind = [standing for standing in standings if standing.outdated]
     machines, clusters = sum(item.outdated for item in behind), len(behind)

@@ -9,8 +9,8 @@ from transom.capi.bootstrap.commit_entries import convert_entries
 from transom.capi.bootstrap.kubeadm import Entries, File
 from transom.capi.values.cluster_objects import get_namespaced_name
 from transom.common.counting import format_count, format_first
-from transom.controllers.machines.rollout import MachinesDecision, MachinesStanding, format_counts
-from transom.controllers.machines.template_edits import ExaminedTemplates
+from transom.controllers.machines.rollout import MachinesDecision, MachinesRolloutState, format_counts
+from transom.controllers.machines.template_edits import ExaminedTemplate
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.kube.store import ObjectKey
 from transom.proxy import layers
@@ -32,7 +32,7 @@ class ClusterMachines(msgspec.Struct, frozen=True):
     identity: str
     paused: bool
     from_class: bool
-    examined: tuple[ExaminedTemplates, ...]
+    examined: tuple[ExaminedTemplate, ...]
     shared: tuple[str, ...]
     changed: str | None
     cluster: tuple[str, str]
@@ -56,7 +56,7 @@ class ClusterMachines(msgspec.Struct, frozen=True):
         return (*taken, *foreign, *(f"{name}: several clusters use it" for name in self.shared))
 
     @property
-    def to_commit(self) -> tuple[ExaminedTemplates, ...]:
+    def templates_to_commit(self) -> tuple[ExaminedTemplate, ...]:
         """Templates that another tool writes from its own source and that lack Transom's entries."""
         return tuple(item for item in self.examined if item.kept is not None and item.edit.operations)
 
@@ -64,7 +64,7 @@ class ClusterMachines(msgspec.Struct, frozen=True):
 def build_conditions(
     objects: SettingsObjects,
     machines_by_cluster: Mapping[ObjectKey, ClusterMachines],
-    standings: Mapping[ObjectKey, MachinesStanding],
+    standings: Mapping[ObjectKey, MachinesRolloutState],
     decision: MachinesDecision,
     refused: Mapping[tuple[str, str], str],
 ) -> dict[str, Conditions]:
@@ -93,7 +93,7 @@ def build_conditions(
 
 def _build_conditions(
     cluster_machines: Sequence[ClusterMachines],
-    standings: Sequence[MachinesStanding],
+    standings: Sequence[MachinesRolloutState],
     decision: MachinesDecision,
     refused: Mapping[tuple[str, str], str],
 ) -> Conditions:
@@ -138,14 +138,14 @@ def _build_network_condition(cluster_machines: Sequence[ClusterMachines]) -> Con
 
 def _build_outdated_condition(
     cluster_machines: Sequence[ClusterMachines],
-    standings: Sequence[MachinesStanding],
+    standings: Sequence[MachinesRolloutState],
     decision: MachinesDecision,
     failed: Sequence[str],
 ) -> Condition:
-    to_commit = [(item, examined) for item in cluster_machines for examined in item.to_commit]
+    to_commit = [(item, examined) for item in cluster_machines for examined in item.templates_to_commit]
     pending = any(group.pending for standing in standings for group in standing.groups)
     unseen = [
-        f"{'/'.join(standing.cluster)}/{group.name}" for standing in standings for group in standing.groups if group.unseen
+        f"{'/'.join(standing.cluster)}/{group.name}" for standing in standings for group in standing.groups if group.has_unknown_ages
     ]
     not_judged = (
         f"; MachinePools without Machines, whose age is not known here: {format_first(unseen, _SHOWN)}" if unseen else ""
@@ -165,7 +165,7 @@ def _build_outdated_condition(
         (standing, group)
         for standing in standings
         for group in standing.groups
-        if group.of_pool and group.pending and group.kept
+        if group.is_machine_pool and group.pending and group.kept
     ]
     pools = [f"{'/'.join(item.cluster)}/{group.name}" for item, group in left]
     if pools:
@@ -185,7 +185,7 @@ def _build_outdated_condition(
     return Condition("True", reason, f"{'; '.join(phrases)}{not_judged}")
 
 
-def _format_commit(to_commit: Sequence[tuple[ClusterMachines, ExaminedTemplates]]) -> str:
+def _format_commit(to_commit: Sequence[tuple[ClusterMachines, ExaminedTemplate]]) -> str:
     """Return what to commit: entries of the first template except certificates, or the command that prints a class patch."""
     names = [f"{item.name} ({item.kept})" for _, item in to_commit]
     machines, first = to_commit[0]
@@ -195,7 +195,7 @@ def _format_commit(to_commit: Sequence[tuple[ClusterMachines, ExaminedTemplates]
     return f"{what}: in {first.name}: {msgspec.json.encode(_shorten_entries(first)).decode()} (whole: transom render)"
 
 
-def _shorten_entries(examined: ExaminedTemplates) -> dict[str, Any]:
+def _shorten_entries(examined: ExaminedTemplate) -> dict[str, Any]:
     """Remove certificates: they are long, and a ConfigMap has them."""
     entries = examined.wanted or Entries()
     return convert_entries(msgspec.structs.replace(entries, files=tuple(_shorten_file(file) for file in entries.files)))

@@ -50,7 +50,7 @@ _KINDS: Final[dict[type[Held], tuple[Resource[Any], tuple[str, ...]]]] = {
 """Of each kind what it is called, and where it has its KubeadmConfigSpec."""
 
 
-class ExaminedTemplates(msgspec.Struct, frozen=True):
+class ExaminedTemplate(msgspec.Struct, frozen=True):
     """What there is to do in one template or control plane.
 
     `wanted` are the entries it should have, None if it requires none and never was edited. `affected`: it has entries from
@@ -100,26 +100,26 @@ class TemplateEditor:
         for uid, (digest, generation) in noted.items():
             self._edited.setdefault(uid, (digest, generation))
 
-    def format_record(self, examined: Sequence[ExaminedTemplates]) -> str | None:
+    def format_record(self, examined: Sequence[ExaminedTemplate]) -> str | None:
         """Return the edits of these objects as a string to store; None if there are none."""
         uids = sorted(item.cached.metadata.uid or "" for item in examined)
         noted = {uid: self._edited[uid] for uid in uids if uid in self._edited}
         return msgspec.json.encode(noted).decode() if noted else None
 
-    def examine(self, cached: Held, egress: Egress, identity: str, *, is_requested: bool = False) -> ExaminedTemplates:
+    def examine(self, cached: Held, egress: Egress, cluster_id: str, *, is_requested: bool = False) -> ExaminedTemplate:
         """Compare an object of the cluster with that ID with the settings.
 
         `is_requested`: the Cluster itself requests the entries for the objects that its class creates.
         """
         control_plane = isinstance(cached, CachedControlPlane)
         spec = cached.configuration
-        secrets = frozenset((*build_systemd_names(identity), windows_proxy.build_secret_name(identity)))
+        secrets = frozenset((*build_systemd_names(cluster_id), windows_proxy.build_secret_name(cluster_id)))
         meta = cached.metadata
         metadata = msgspec.to_builtins(meta)
         kept = find_managing_tool(metadata)
         wanted: Entries | None
         if is_injection_requested(metadata) or (is_requested and kept == CLUSTER_CLASS):
-            wanted = build_entries(spec or {}, egress, identity, control_plane=control_plane)
+            wanted = build_entries(spec or {}, egress, cluster_id, control_plane=control_plane)
         else:
             # its label was taken away: so are our entries, if they are ours
             wanted = Entries() if meta.edited else None
@@ -129,7 +129,7 @@ class TemplateEditor:
         refers = bool(list_secret_names(spec or {}) & secrets) or any(
             str(file.get("path")).startswith(CA_STEM) for file in files
         )
-        return ExaminedTemplates(
+        return ExaminedTemplate(
             cached,
             wanted,
             template_edit,
@@ -138,9 +138,9 @@ class TemplateEditor:
             self._was_reverted(cached, wanted),
         )
 
-    async def patch(self, client: Client, examined: ExaminedTemplates) -> bool:
+    async def patch(self, client: Client, examined: ExaminedTemplate) -> bool:
         """Edit it; False where it was another by then. Raises ApiError."""
-        resource: Resource[Any] | None = self._informers.get_served(_KINDS[type(examined.cached)][0])
+        resource: Resource[Any] | None = self._informers.get_served_resource(_KINDS[type(examined.cached)][0])
         if resource is None or examined.wanted is None:
             return False
         meta = examined.cached.metadata
@@ -151,24 +151,24 @@ class TemplateEditor:
                 _log.info("not edited", object=examined.name, error=str(error))
                 return False
             raise
-        self._edited[meta.uid or ""] = (_digest(examined.wanted), after.metadata.generation or 0)
+        self._edited[meta.uid or ""] = (_hash_entries(examined.wanted), after.metadata.generation or 0)
         _log.info("edited", object=examined.name)
         return True
 
     def _was_reverted(self, cached: Held, wanted: Entries | None) -> bool:
         """Return True if Transom added these entries and the object changed since: an edit now would be the second."""
         digest, generation = self._edited.get(cached.metadata.uid or "", ("", 0))
-        return wanted is not None and digest == _digest(wanted) and (cached.metadata.generation or 0) > generation
+        return wanted is not None and digest == _hash_entries(wanted) and (cached.metadata.generation or 0) > generation
 
 
-def build_entries(spec: dict[str, object], egress: Egress, identity: str, *, control_plane: bool) -> Entries:
+def build_entries(spec: dict[str, object], egress: Egress, cluster_id: str, *, control_plane: bool) -> Entries:
     """Return the entries of a KubeadmConfigSpec for its machines."""
     if not is_for_windows(spec):
-        secret = build_systemd_name(identity, own_name=egress.own_drop_in)
+        secret = build_systemd_name(cluster_id, own_name=egress.own_drop_in)
         return build_linux_entries(secret, egress, control_plane=control_plane, runtime=find_runtime_service(spec))
     if "Nodes" not in egress.consumers or not egress.configured:
         return Entries()
-    return windows_proxy.build_windows_entries(windows_proxy.build_secret_name(identity))
+    return windows_proxy.build_windows_entries(windows_proxy.build_secret_name(cluster_id))
 
 
 def find_deployment_manager(deployment: CachedDeployment) -> str | None:
@@ -176,5 +176,5 @@ def find_deployment_manager(deployment: CachedDeployment) -> str | None:
     return find_managing_tool(msgspec.to_builtins(deployment.metadata))
 
 
-def _digest(entries: Entries) -> str:
+def _hash_entries(entries: Entries) -> str:
     return hashlib.sha256(msgspec.json.encode(entries)).hexdigest()[:16]

@@ -45,7 +45,7 @@ class ClusterApiStores:
         self.pools = informers.watch(POOLS, indexes={_CLUSTER: _index_deployment_cluster})
         self.machines = informers.watch(MACHINES, indexes={_CLUSTER: _index_machine_cluster})
 
-    def is_secret_named(self, namespace: str, secret: str) -> bool:
+    def is_secret_referenced(self, namespace: str, secret: str) -> bool:
         """Return True if a template, a control plane or a machine's configuration names that Secret."""
         wanted = build_index_value(namespace, secret)
         return (
@@ -54,7 +54,7 @@ class ClusterApiStores:
             or bool(self.configs.take_snapshot().list_by_index(_NAMES, wanted))
         )
 
-    def has_windows(self, namespace: str, cluster: str) -> bool:
+    def has_windows_templates(self, namespace: str, cluster: str) -> bool:
         """Return True if the cluster has a template for Windows machines."""
         return any(is_for_windows(item.configuration or {}) for item in self.list_templates(namespace, cluster))
 
@@ -94,7 +94,7 @@ class ClusterApiStores:
         """Return the Machines of the cluster."""
         return self.machines.take_snapshot().list_by_index(_CLUSTER, build_index_value(namespace, cluster))
 
-    def list_clusters(self, template: CachedTemplate) -> frozenset[str]:
+    def list_template_clusters(self, template: CachedTemplate) -> frozenset[str]:
         """Return the clusters that use a template: it can be edited only if there is one."""
         namespace, name = template.metadata.namespace, template.metadata.name
         used = {
@@ -109,7 +109,7 @@ class ClusterApiStores:
 
         def notify_template_clusters(name: ObjectKey, before: CachedTemplate | None, after: CachedTemplate | None) -> None:
             for template in filter(None, (before, after)):
-                for cluster in self.list_clusters(template):
+                for cluster in self.list_template_clusters(template):
                     listener(ObjectKey(name.namespace or "", cluster))
 
         def on_control_plane_change(
@@ -140,7 +140,7 @@ class ClusterApiStores:
 
         def on_machine_change(name: ObjectKey, before: CachedMachine | None, after: CachedMachine | None) -> None:
             # that there are machines says what is outdated, where they are what is covered; what becomes of one does not
-            same = before is not None and after is not None and before.reached_at == after.reached_at
+            same = before is not None and after is not None and before.kubelet_addresses == after.kubelet_addresses
             if not same and (machine := after or before) and machine.labels.cluster:
                 listener(ObjectKey(name.namespace or "", machine.labels.cluster))
 

@@ -31,15 +31,15 @@ class NodeFacts:
     def __init__(self, members: Members, cluster: ClusterFacts) -> None:
         self._members, self._cluster = members, cluster
 
-    def read_facts(self, case: InstanceView, leadership: Leadership) -> Facts:
+    def read_facts(self, view: InstanceView, leadership: Leadership) -> Facts:
         """Return the facts of the cluster that are known before the host is connected."""
-        takes = case.node.takes if case.node is not None else ()
+        takes = view.node.takes if view.node is not None else ()
         registries = self._cluster.registries.read()
         for problem in registries.problems:
-            leadership.recorder.record_warning(to_regarding(case.cached), "MirrorNotSet", problem)
+            leadership.recorder.record_warning(to_regarding(view.cached), "MirrorNotSet", problem)
         return Facts(
             # a host that is a Node has its name
-            rename=HOST_NAME in (case.cached.metadata.annotations or {}) and not takes,
+            rename=HOST_NAME in (view.cached.metadata.annotations or {}) and not takes,
             network=self._cluster.network,
             platform=self._cluster.platform,
             variables=self._cluster.build_variables(),
@@ -48,21 +48,21 @@ class NodeFacts:
             takes=takes,
         )
 
-    async def add_node_facts(self, facts: Facts, case: InstanceView, node_ip: str, leadership: Leadership) -> Facts:
+    async def add_node_facts(self, facts: Facts, view: InstanceView, node_ip: str, leadership: Leadership) -> Facts:
         """Add the facts of this host: its recorded Node, and the token with which it joins.
 
         Creates a bootstrap token where the host has to join. Raises ApiError, TokenMissing.
         """
-        node, whole = case.node, None
+        node, whole = view.node, None
         bootstrap = None
         if node is not None and node.is_ready:
-            await self._members.tokens.revoke(case.cached, leadership)
+            await self._members.tokens.revoke(view.cached, leadership)
         else:
-            bootstrap = self._cluster.build_kubeconfig(await self._ensure_token(case.cached, leadership))
+            bootstrap = self._cluster.build_kubeconfig(await self._ensure_token(view.cached, leadership))
         if node is not None:
             whole = await self._read_node(node, leadership)
         provided = {**facts.provided, BOOTSTRAP_KUBECONFIG: bootstrap}
-        return msgspec.structs.replace(facts, node_name=case.identity.name, node_ip=node_ip, node=whole, provided=provided)
+        return msgspec.structs.replace(facts, node_name=view.identity.name, node_ip=node_ip, node=whole, provided=provided)
 
     async def read_node_values(self, node: HostNode, payload: Payload, leadership: Leadership) -> tuple[str | None, ...]:
         """Return the Node's current values that variables of the payload name. Raises ApiError."""

@@ -14,19 +14,19 @@ Inputs = tuple[Any, ...]
 """All that decides what a host should be, but what the host says itself. Compared, never looked into."""
 
 
-class _Look(msgspec.Struct, frozen=True):
+class _HostObservation(msgspec.Struct, frozen=True):
     """The observed state of a host for these `inputs`."""
 
     inputs: Inputs
     digest: bytes
 
 
-class _Rest(msgspec.Struct, frozen=True):
+class _UnchangedHost(msgspec.Struct, frozen=True):
     """A host that needs nothing since then (time.monotonic): `watched` is what is looked at, `look` how it looked before."""
 
     since: float
     watched: WatchedItems
-    look: _Look | None = None
+    look: _HostObservation | None = None
 
 
 class LightChecks:
@@ -35,10 +35,10 @@ class LightChecks:
     def __init__(self, interval: float) -> None:
         self._interval = interval
         """Seconds for which a look may take the place of a pass."""
-        self._rests: dict[ObjectKey, _Rest] = {}
-        self._looks: dict[ObjectKey, _Look] = {}
+        self._rests: dict[ObjectKey, _UnchangedHost] = {}
+        self._looks: dict[ObjectKey, _HostObservation] = {}
 
-    def get_watched(self, key: ObjectKey) -> WatchedItems | None:
+    def get_watched_items(self, key: ObjectKey) -> WatchedItems | None:
         """Return what a light check reads on a host; None if a full pass is required."""
         self._looks.pop(key, None)
         rest = self._rests.get(key)
@@ -48,7 +48,7 @@ class LightChecks:
         """Return True if a host with this digest needs nothing; otherwise the next pass decides."""
         if digest is None:
             return False
-        look = _Look(inputs, digest)
+        look = _HostObservation(inputs, digest)
         if (rest := self._rests.get(key)) is not None and rest.look == look:
             return True
         self._looks[key] = look
@@ -62,7 +62,7 @@ class LightChecks:
         if isinstance(result, ConfigureResult) and (result.waits or result.reboot):
             return
         watched = WatchedItems(tuple(service.name for service in result.before.services), tuple(result.before.files))
-        self._rests[key] = _Rest(time.monotonic(), watched, look or (rest.look if rest is not None else None))
+        self._rests[key] = _UnchangedHost(time.monotonic(), watched, look or (rest.look if rest is not None else None))
 
     def forget(self, key: ObjectKey) -> None:
         """Forget a host that has another owner or is not a node any more."""

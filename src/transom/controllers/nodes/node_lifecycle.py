@@ -15,12 +15,12 @@ from transom.controllers.nodes.payload_source import IncompletePayload
 from transom.controllers.nodes.proxy_meanwhile import (
     PREPARATION,
     build_waiting_conditions,
-    for_adopted,
-    for_postponed,
-    without_payload,
+    for_adopted_node,
+    for_postponed_payload,
+    for_missing_payload,
 )
 from transom.controllers.nodes.services import NodeServices, has_never_had_pods
-from transom.controllers.nodes.worker import WorkerNode
+from transom.controllers.nodes.worker import WorkerNodeWork
 from transom.controllers.rollout.interruptions import Purpose
 from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.conditions import Condition, Conditions
@@ -38,7 +38,7 @@ from transom.windows.payload.payload import API_SERVER_CA, BOOTSTRAP_KUBECONFIG,
 _log: Final = structlog.get_logger("transom.nodes")
 
 
-class NodeHosts:
+class NodeLifecycle:
     """The hosts of lifecycle Node. What it answers is as `HostLifecycle` says."""
 
     name: Lifecycle = "Node"
@@ -57,7 +57,7 @@ class NodeHosts:
     def _on_node_change(self, name: ObjectKey, _: HostNode | None, after: HostNode | None) -> None:
         self._nodes.slots.update_node(name.name, after)
         for cached in self._on.informers.windows_instances.take_snapshot().list_by_index("node", name.name):
-            if self._interruptions.is_awaited(cached.key):
+            if self._interruptions.is_heartbeat_awaited(cached.key):
                 self._on.queue.add(cached.key)
 
     def forget(self, key: ObjectKey) -> None:
@@ -67,9 +67,9 @@ class NodeHosts:
 
     # --- whether a host is connected to
 
-    async def find_refusal(self, case: InstanceView, leadership: Leadership) -> Conditions | None:
+    async def find_refusal(self, view: InstanceView, leadership: Leadership) -> Conditions | None:
         """Return conditions for problems with the Node's name, the payload or the address of the API server."""
-        if (error := to_error(case.identity)) is not None:
+        if (error := to_error(view.identity)) is not None:
             return build_not_connected_conditions(type(error).__name__, str(error))
         if (source := self._nodes.source) is None:
             return None
@@ -77,15 +77,15 @@ class NodeHosts:
             opened = await source.open()
         except PayloadError as error:
             return build_not_connected_conditions("PayloadInvalid", str(error))
-        refused = await self._find_cluster_refusal(case, opened.payload, leadership)
+        refused = await self._find_cluster_refusal(view, opened.payload, leadership)
         if refused is not None:
             return refused
         # a node gets its proxy and trust meanwhile
-        if isinstance(opened, IncompletePayload) and case.node is None:
+        if isinstance(opened, IncompletePayload) and view.node is None:
             return build_not_connected_conditions(opened.condition.reason, opened.condition.message)
         return None
 
-    async def _find_cluster_refusal(self, case: InstanceView, payload: Payload, leadership: Leadership) -> Conditions | None:
+    async def _find_cluster_refusal(self, view: InstanceView, payload: Payload, leadership: Leadership) -> Conditions | None:
         cluster = self._nodes.cluster
         if why := cluster.explain_network_refusal(payload.networks):
             return build_not_connected_conditions("NetworkNotSupported", why)
@@ -97,11 +97,11 @@ class NodeHosts:
                 "nothing says how hosts reach the API server: neither ConfigMap kube-public/cluster-info, nor OpenShift's "
                 "Infrastructure with the ConfigMap kube-root-ca.crt",
             )
-        if why := await self._nodes.trust.find_problem(server):
+        if why := await self._nodes.trust.find_trust_problem(server):
             readers = ", ".join(payload.list_readers(API_SERVER_CA, BOOTSTRAP_KUBECONFIG))
-            message = f"{readers} would not connect to {server.get('server')}, by the CAs of {cluster.published_in}: {why}"
+            message = f"{readers} would not connect to {server.get('server')}, by the CAs of {cluster.ca_source}: {why}"
             return build_not_connected_conditions("ApiServerNotTrusted", message)
-        egress = case.target.egress if case.target is not None else None
+        egress = view.target.egress if view.target is not None else None
         if egress is not None and (egress.http_proxy or egress.https_proxy) and not egress.api_server_known:
             return build_not_connected_conditions(
                 "ApiServerUnknown",
@@ -112,15 +112,15 @@ class NodeHosts:
 
     # --- what is done to it
 
-    async def choose_work(self, case: InstanceView, target: Target, leadership: Leadership) -> HostWork | StageResult:
+    async def choose_work(self, view: InstanceView, target: Target, leadership: Leadership) -> HostWork | StageResult:
         """Return the payload's work if the host may get it now, else proxy and trust; a result if a light check was enough."""
-        nodes, node, key = self._nodes, case.node, case.cached.key
+        nodes, node, key = self._nodes, view.node, view.cached.key
         if node is not None and node.is_adopted and not node.takes:
             self._interruptions.end(key)
-            return await self._run_light_check(case, target, leadership) or for_adopted(nodes)
+            return await self._run_light_check(view, target, leadership) or for_adopted_node(nodes)
         if nodes.source is None:
             self._interruptions.end(key)
-            return without_payload(nodes)
+            return for_missing_payload(nodes)
         node_uids = (
             frozenset(item.metadata.uid or "" for item in self._on.informers.nodes.take_snapshot()) if node is None else None
         )
@@ -128,37 +128,37 @@ class NodeHosts:
             self._interruptions.end(key)
         directory = await nodes.source.open()
         if isinstance(directory, IncompletePayload):
-            return for_postponed(nodes, directory.condition)
+            return for_postponed_payload(nodes, directory.condition)
         if node is None:
-            return WorkerNode(nodes, directory, earlier=node_uids)
-        return await self._choose_for_node(case, target, node, directory, leadership)
+            return WorkerNodeWork(nodes, directory, earlier=node_uids)
+        return await self._choose_for_node(view, target, node, directory, leadership)
 
     async def _choose_for_node(
-        self, case: InstanceView, target: Target, node: HostNode, directory: PayloadDirectory, leadership: Leadership
+        self, view: InstanceView, target: Target, node: HostNode, directory: PayloadDirectory, leadership: Leadership
     ) -> HostWork | StageResult:
-        nodes, key = self._nodes, case.cached.key
-        if not node.is_adopted and joined_nodes.is_first_observation(node, installed=bool(case.cached.live.payload_version)):
+        nodes, key = self._nodes, view.cached.key
+        if not node.is_adopted and joined_nodes.is_first_observation(node, installed=bool(view.cached.live.payload_version)):
             await nodes.hold_back(key, node, leadership)
         await joined_nodes.respect_manual_uncordon(node, leadership)
-        purpose, why = self._find_drain_purpose(case, node, directory.payload.version)
+        purpose, why = self._find_drain_purpose(view, node, directory.payload.version)
         if node.cordoned_for is not None:
-            if (awaited := await self._await_kubelet(case, node, purpose, leadership)) is not None:
+            if (awaited := await self._await_kubelet(view, node, purpose, leadership)) is not None:
                 return awaited
         elif purpose is None:
             self._interruptions.forget(key)
         if purpose is not None and node.is_ready:
-            return await self._choose_interrupting_work(case, target, node, directory, purpose, why, leadership)
+            return await self._choose_interrupting_work(view, target, node, directory, purpose, why, leadership)
         if purpose == "upgrade" and not has_never_had_pods(node):
-            away = await self._interruptions.admit_away(case.cached, target, why, leadership)
+            away = await self._interruptions.admit_unavailable_node(view.cached, target, why, leadership)
             if away is not None:
-                return for_postponed(nodes, away.condition)
-        if purpose is None and (unchanged := await self._run_light_check(case, target, leadership)) is not None:
+                return for_postponed_payload(nodes, away.condition)
+        if purpose is None and (unchanged := await self._run_light_check(view, target, leadership)) is not None:
             return unchanged
-        return WorkerNode(nodes, directory)
+        return WorkerNodeWork(nodes, directory)
 
     async def _choose_interrupting_work(
         self,
-        case: InstanceView,
+        view: InstanceView,
         target: Target,
         node: HostNode,
         directory: PayloadDirectory,
@@ -167,51 +167,51 @@ class NodeHosts:
         leadership: Leadership,
     ) -> HostWork | StageResult:
         """Choose the payload once the Node is drained; until then proxy and trust, where they may change."""
-        key, services = case.cached.key, self._on
-        pending = await self._interruptions.prepare(case.cached, target, node, purpose, why, leadership)
+        key, services = view.cached.key, self._on
+        pending = await self._interruptions.prepare(view.cached, target, node, purpose, why, leadership)
         if pending is None:
-            return WorkerNode(self._nodes, directory, node_drained=True)
+            return WorkerNodeWork(self._nodes, directory, node_drained=True)
         settled = services.host_rollout.get_memory(key).applied_settings == target.egress and services.schedule.is_fresh(
-            case.cached
+            view.cached
         )
         if pending.draining or settled:
-            return StageResult(Result(again=pending.again), case, build_waiting_conditions(pending.condition, case.cached))
-        return for_postponed(self._nodes, pending.condition)
+            return StageResult(Result(again=pending.again), view, build_waiting_conditions(pending.condition, view.cached))
+        return for_postponed_payload(self._nodes, pending.condition)
 
-    def _find_drain_purpose(self, case: InstanceView, node: HostNode, version: str) -> tuple[Purpose | None, str]:
+    def _find_drain_purpose(self, view: InstanceView, node: HostNode, version: str) -> tuple[Purpose | None, str]:
         """For what the Node of a host has to be drained, and a sentence on it."""
-        installed = node.payload_version or case.cached.live.payload_version
+        installed = node.payload_version or view.cached.live.payload_version
         if node.takes and not installed:
             return "upgrade", f"{', '.join(node.takes)} are taken over, with payload {version}"
         if installed and installed != version:
             return "upgrade", f"payload {installed} is installed, and {version} is required"
-        if case.cached.get_reason("RebootRequired") == PREPARATION:
+        if view.cached.get_reason("RebootRequired") == PREPARATION:
             return "reboot", "a reboot is required to complete the preparation of the host"
         return None, ""
 
     async def _await_kubelet(
-        self, case: InstanceView, node: HostNode, purpose: Purpose | None, leadership: Leadership
+        self, view: InstanceView, node: HostNode, purpose: Purpose | None, leadership: Leadership
     ) -> StageResult | None:
         """Return the result for a host whose work has ended and whose kubelet must report; None if there is work."""
         pace = self._on.pace
-        kept_back = self._interruptions.get_rollback_condition(case.cached)
-        awaited = self._interruptions.is_awaited(case.cached.key)
+        kept_back = self._interruptions.get_rollback_condition(view.cached)
+        awaited = self._interruptions.is_heartbeat_awaited(view.cached.key)
         if kept_back is None and (purpose is not None or not awaited):
             return None
-        if not await self._interruptions.give_back(case.cached, node, leadership):
+        if not await self._interruptions.give_back(view.cached, node, leadership):
             return StageResult(Result(again=pace.unready / (4 if awaited else 1)))
         again = Result(again=pace.check_interval)
         if kept_back is not None:
             return StageResult(again)
         conditions = {"Configured": Condition("True", "UpToDate", "the host is as the settings ask for")}
-        return StageResult(again, case, conditions, {"payload_version": node.payload_version})
+        return StageResult(again, view, conditions, {"payload_version": node.payload_version})
 
-    async def _run_light_check(self, case: InstanceView, target: Target, leadership: Leadership) -> StageResult | None:
+    async def _run_light_check(self, view: InstanceView, target: Target, leadership: Leadership) -> StageResult | None:
         """Return the result if a light check of a healthy node was enough."""
-        key, node, services, checks = case.cached.key, case.node, self._on, self._nodes.light_checks
+        key, node, services, checks = view.cached.key, view.node, self._on, self._nodes.light_checks
         if (payload := self._nodes.directory) is None:
             return None
-        watched = checks.get_watched(key)
+        watched = checks.get_watched_items(key)
         if (
             watched is None
             or node is None
@@ -219,9 +219,9 @@ class NodeHosts:
             or services.host_rollout.get_memory(key).applied_settings != target.egress
         ):
             return None
-        if case.cached.get_reason("Ready") != "Ready" or not node.is_ready or self._nodes.get_memory(key).is_cordoned:
+        if view.cached.get_reason("Ready") != "Ready" or not node.is_ready or self._nodes.get_memory(key).is_cordoned:
             return None
-        session = services.start_session(case, target, leadership)
+        session = services.start_session(view, target, leadership)
         leadership.permit()
         try:
             values = await self._nodes.facts.read_node_values(node, payload.payload, leadership)
@@ -230,8 +230,8 @@ class NodeHosts:
             # the pass that follows says what is wrong
             _log.info("light check not made", instance=key.name, error=str(error))
             return None
-        wished = (target.egress, target.access, target.withheld, get_user_fields(case.cached))
-        inputs = (*wished, payload.identity, self._nodes.facts.read_facts(case, leadership), get_relevant_fields(node), values)
+        wished = (target.egress, target.access, target.withheld, get_user_fields(view.cached))
+        inputs = (*wished, payload.identity, self._nodes.facts.read_facts(view, leadership), get_relevant_fields(node), values)
         if not checks.is_unchanged(key, inputs, seen.digest):
             return None
         leadership.permit()
@@ -239,7 +239,7 @@ class NodeHosts:
         _log.info("host unchanged", channels=seen.channels, seconds=round(seen.seconds, 2))
         return StageResult(
             services.schedule.schedule_next_check(),
-            services.reader.refresh(case),
+            services.reader.refresh(view),
             fields={"last_checked": services.schedule.get_timestamp()},
         )
 

@@ -68,7 +68,7 @@ def hash_configurations(state: ObservedState | None) -> dict[str, int]:
     }
 
 
-def describe_repairs(plan: Plan, left: Mapping[str, int], before: Mapping[str, int]) -> str:
+def describe_repairs(plan: Plan, last_configurations: Mapping[str, int], configurations_before: Mapping[str, int]) -> str:
     """Describe the unrequested differences from the payload; empty if none exist.
 
     A service that is configured `before` a pass as the last one `left` it has a requested change; also if none is known.
@@ -77,14 +77,14 @@ def describe_repairs(plan: Plan, left: Mapping[str, int], before: Mapping[str, i
         f"{step.target}: {step.reason}"
         for step in plan.steps
         if step.reason.startswith(DRIFT.get(step.kind, ()))
-        and not (step.kind == "service" and step.action == "replace" and _is_as_left(step.target.casefold(), left, before))
+        and not (step.kind == "service" and step.action == "replace" and _is_unchanged_since_pass(step.target.casefold(), last_configurations, configurations_before))
     ]
     more = f"; and {len(repaired) - _SHOWN} more" if len(repaired) > _SHOWN else ""
     return "; ".join(repaired[:_SHOWN]) + more
 
 
-def _is_as_left(name: str, left: Mapping[str, int], before: Mapping[str, int]) -> bool:
-    return name not in left or left[name] == before.get(name)
+def _is_unchanged_since_pass(name: str, last_configurations: Mapping[str, int], configurations_before: Mapping[str, int]) -> bool:
+    return name not in last_configurations or last_configurations[name] == configurations_before.get(name)
 
 
 def _format_waiting(waiting: WaitingService) -> str:

@@ -20,7 +20,7 @@ from transom.hosts.steps.payload_directory import (
     read_resolved_payload,
 )
 from transom.http.downloads import DownloadError, HashError, Route, download
-from transom.kube.backoff import set_within
+from transom.kube.backoff import wait_for_event
 from transom.proxy.settings import Egress
 from transom.sources.payload import FILE, parse_payload
 from transom.sources.payload_build import download_payload
@@ -103,7 +103,7 @@ class PayloadSource:
                 _log.warning("the payload could not be completed", error=str(error))
                 self._problem = Condition("False", "PayloadIncomplete", f"{error}; tried again every {AGAIN:.0f} s")
                 self._changed()
-                await set_within(self._other_settings, AGAIN)
+                await wait_for_event(self._other_settings, AGAIN)
             else:
                 self._problem = None
                 self._changed()
@@ -114,14 +114,14 @@ class PayloadSource:
         pause = AGAIN
         while missing := list_missing_downloads(payload, self._path, self._cache):
             self._other_settings.clear()
-            self._problem = await self._fetch_each(missing)
+            self._problem = await self._fetch_missing_files(missing)
             self._changed()
             if self._problem is not None:
                 pause = min(pause * 2, _LONGEST) if self._problem.reason == _INVALID else AGAIN
-                if await set_within(self._other_settings, pause):
+                if await wait_for_event(self._other_settings, pause):
                     pause = AGAIN
 
-    async def _fetch_each(self, missing: Mapping[str, str]) -> Condition | None:
+    async def _fetch_missing_files(self, missing: Mapping[str, str]) -> Condition | None:
         """Fetch all missing files and return the first problem; wrong files come before others."""
         problem: Condition | None = None
         way = Route(self._settings.own or Egress())

@@ -26,7 +26,7 @@ _TOLD: Final = ("send", "prepare", "change")
 """Steps of which there is an event: something is done to the host."""
 
 
-class NodeProgress:
+class NodeProgressWriter:
     """Takes the reports of a pass; `run` writes the newest of them, now and then."""
 
     def __init__(

@@ -5,10 +5,10 @@ from typing import Final
 
 import msgspec
 
-from transom.controllers.hosts.proxy_only import ProxyOnly
+from transom.controllers.hosts.proxy_only import ProxyOnlyWork
 from transom.controllers.hosts.work import HostSession, StageResult
 from transom.controllers.instance_state.view import InstanceView
-from transom.controllers.nodes.services import NodeServices, can_change_freely
+from transom.controllers.nodes.services import NodeServices, can_change_without_drain
 from transom.controllers.rollout.host_rollout import PassRecord
 from transom.controllers.runtime.cached import CachedInstance
 from transom.controllers.runtime.conditions import Condition, Conditions
@@ -35,7 +35,7 @@ _MISSING: Final = Condition(
 
 
 @dataclass(frozen=True)
-class ProxyMeanwhile:
+class InterimProxyWork:
     """One of these works. What it answers is as `HostWork` says."""
 
     nodes: NodeServices
@@ -49,9 +49,9 @@ class ProxyMeanwhile:
     """Whether nothing else is expected of the host."""
     node_drained: bool = False
 
-    def can_bypass_rollout(self, case: InstanceView) -> bool:
+    def can_bypass_rollout(self, view: InstanceView) -> bool:
         """As for every node."""
-        return can_change_freely(case)
+        return can_change_without_drain(view)
 
     async def run_pass(self, session: HostSession, admit: Admit, *, change_expected: bool) -> PassResult:
         """Run the pass of a host that gets only its proxy, for the services that its payload names."""
@@ -62,42 +62,42 @@ class ProxyMeanwhile:
             windows = msgspec.structs.replace(egress.windows, services=(*own, *list_other_services(payload, egress)))
             narrowed = msgspec.structs.replace(egress, windows=windows)
             session = replace(session, target=msgspec.structs.replace(session.target, egress=narrowed))
-        return await ProxyOnly().run_pass(session, admit, change_expected=change_expected)
+        return await ProxyOnlyWork().run_pass(session, admit, change_expected=change_expected)
 
     async def report(self, session: HostSession, result: PassResult, record: PassRecord, fallback: Egress | None) -> None:
         """Report the pass to the rollout of its settings."""
 
     async def build_result(
-        self, case: InstanceView, pass_result: PassResult, done: StageResult, leadership: Leadership
+        self, view: InstanceView, pass_result: PassResult, base: StageResult, leadership: Leadership
     ) -> StageResult:
         """Return what the host waits for; a pending reboot stays in the conditions."""
         if pass_result.error is not None:
-            return done
+            return base
         kept = {"Configured"}
-        if self.boots and case.cached.get_reason("RebootRequired") == PREPARATION:
+        if self.boots and view.cached.get_reason("RebootRequired") == PREPARATION:
             kept.add("RebootRequired")
-        conditions = {type_: condition for type_, condition in done.conditions.items() if type_ not in kept}
-        result = done.result if self.again is None else Result(again=self.again)
-        return replace(done, result=result, conditions=conditions | build_waiting_conditions(self.condition, case.cached))
+        conditions = {type_: condition for type_, condition in base.conditions.items() if type_ not in kept}
+        result = base.result if self.again is None else Result(again=self.again)
+        return replace(base, result=result, conditions=conditions | build_waiting_conditions(self.condition, view.cached))
 
-    def remember(self, case: InstanceView, result: PassResult, leadership: Leadership) -> None:
+    def remember(self, view: InstanceView, result: PassResult, leadership: Leadership) -> None:
         """As for every node."""
-        self.nodes.remember(case, result, leadership, lasting=self.lasting)
+        self.nodes.remember(view, result, leadership, is_final=self.lasting)
 
 
-def for_adopted(nodes: NodeServices) -> ProxyMeanwhile:
+def for_adopted_node(nodes: NodeServices) -> InterimProxyWork:
     """Return the work for a host whose Node another operator created and that a person assigned to Transom."""
-    return ProxyMeanwhile(nodes, _ADOPTED)
+    return InterimProxyWork(nodes, _ADOPTED)
 
 
-def for_postponed(nodes: NodeServices, condition: Condition) -> ProxyMeanwhile:
+def for_postponed_payload(nodes: NodeServices, condition: Condition) -> InterimProxyWork:
     """Return the work for a host whose Node gets its payload later."""
-    return ProxyMeanwhile(nodes, condition, again=nodes.on.pace.unready, lasting=False)
+    return InterimProxyWork(nodes, condition, again=nodes.on.pace.unready, lasting=False)
 
 
-def without_payload(nodes: NodeServices) -> ProxyMeanwhile:
+def for_missing_payload(nodes: NodeServices) -> InterimProxyWork:
     """Return the work for a host that should become a node before a payload exists."""
-    return ProxyMeanwhile(nodes, _MISSING, boots=False)
+    return InterimProxyWork(nodes, _MISSING, boots=False)
 
 
 def build_waiting_conditions(condition: Condition, cached: CachedInstance) -> Conditions:

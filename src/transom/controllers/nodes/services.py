@@ -16,7 +16,7 @@ from transom.controllers.nodes.outstanding import describe_repairs, hash_configu
 from transom.controllers.nodes.payload_source import PayloadSource
 from transom.controllers.rollout.interruptions import Interruptions
 from transom.controllers.rollout.kinds import make_upgrade_rollouts
-from transom.controllers.rollout.slots import Slots
+from transom.controllers.rollout.slots import UnavailabilitySlots
 from transom.controllers.runtime.cached import HostNode
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership
@@ -61,13 +61,13 @@ class NodeServices:
         self._memory: dict[ObjectKey, NodeMemory] = {}
         self.light_checks = LightChecks(EARLIEST * services.pace.check_interval)
         hold = services.pace.drain + services.pace.ready
-        self.slots = Slots(services.informers, options.max_unavailable, hold, services.now, services.queue.add)
+        self.slots = UnavailabilitySlots(services.informers, options.max_unavailable, hold, services.now, services.queue.add)
         self.upgrades = make_upgrade_rollouts(
             services.informers,
             reports,
             services.resume_annotation,
             services.rollouts.in_flight_hosts,
-            self._get_identity,
+            self._get_payload_identity,
             self._get_name,
         )
         services.host_rollout.rollouts.append(self.upgrades)
@@ -95,40 +95,40 @@ class NodeServices:
         """The payload that hosts get; None if there is none, or if it is incomplete."""
         return self.source.directory if self.source is not None else None
 
-    def _get_identity(self) -> str:
+    def _get_payload_identity(self) -> str:
         return self.directory.identity if self.directory is not None else ""
 
     def _get_name(self) -> str:
         return f"payload {self.directory.payload.version}" if self.directory is not None else "the payload"
 
-    def remember(self, case: InstanceView, result: PassResult, leadership: Leadership, *, lasting: bool) -> None:
+    def remember(self, view: InstanceView, result: PassResult, leadership: Leadership, *, is_final: bool) -> None:
         """Record the state of a host and report what differed from its payload.
 
         `lasting`: nothing else is expected of the host, so one that looks the same needs nothing.
         """
-        key = case.cached.key
-        if lasting:
+        key = view.cached.key
+        if is_final:
             self.light_checks.record_pass(key, result)
         else:
             self.light_checks.forget(key)
-        known = case.cached.live.payload_version == (self.directory.payload.version if self.directory else "")
+        known = view.cached.live.payload_version == (self.directory.payload.version if self.directory else "")
         memory, before = self.get_memory(key), hash_configurations(result.before)
         left, memory.configurations = memory.configurations, {}
         if result.error is None:
             memory.configurations = hash_configurations(result.after or result.before)
         if known and result.error is None and result.plan and (repairs := describe_repairs(result.plan, left, before)):
-            leadership.recorder.record_warning(to_regarding(case.cached), "PutRight", repairs)
+            leadership.recorder.record_warning(to_regarding(view.cached), "PutRight", repairs)
 
     async def hold_back(self, key: ObjectKey, node: HostNode, leadership: Leadership) -> None:
         """Cordon a Node that is first seen. Raises ApiError."""
-        await joined_nodes.hold_back(node, leadership)
+        await joined_nodes.cordon_new_node(node, leadership)
         self.get_memory(key).is_cordoned = True
 
 
-def can_change_freely(case: InstanceView, *, emptied: bool = False) -> bool:
+def can_change_without_drain(view: InstanceView, *, is_drained: bool = False) -> bool:
     """Return True if a change harms no pods because the Node has none. `emptied`: it was drained for the change."""
-    node = case.node
-    if node is None or emptied or node.cordoned_for is not None:
+    node = view.node
+    if node is None or is_drained or node.cordoned_for is not None:
         return True
     return not node.is_ready and not node.is_adopted and has_never_had_pods(node)
 

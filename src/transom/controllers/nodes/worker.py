@@ -19,9 +19,9 @@ from transom.controllers.instance_state.joined_nodes import annotate_node
 from transom.controllers.instance_state.node_identities import NodeNameUnknown, NotRecorded, select_node_ip, to_error
 from transom.controllers.instance_state.view import InstanceView, to_regarding
 from transom.controllers.nodes.outstanding import AdoptedNodeFound, describe_outstanding, iter_remarks, iter_takeover_notes
-from transom.controllers.nodes.progress import REASONS, NodeProgress
+from transom.controllers.nodes.progress import REASONS, NodeProgressWriter
 from transom.controllers.nodes.proxy_meanwhile import PREPARATION
-from transom.controllers.nodes.services import NodeServices, can_change_freely, is_ready
+from transom.controllers.nodes.services import NodeServices, can_change_without_drain, is_ready
 from transom.controllers.rollout.host_rollout import PassRecord
 from transom.controllers.runtime.cached import HOST_NAME, CachedInstance, HostNode
 from transom.controllers.runtime.conditions import Condition
@@ -43,7 +43,7 @@ _log: Final = structlog.get_logger("transom.nodes")
 
 
 @dataclass(frozen=True)
-class WorkerNode:
+class WorkerNodeWork:
     """A pass that makes a host a worker. What it answers is as `HostWork` says."""
 
     nodes: NodeServices
@@ -52,9 +52,9 @@ class WorkerNode:
     earlier: frozenset[str] | None = None
     """The UIDs of the Nodes that existed when the pass began, if none of them was known to be its own."""
 
-    def can_bypass_rollout(self, case: InstanceView) -> bool:
+    def can_bypass_rollout(self, view: InstanceView) -> bool:
         """Nor does one whose Node was emptied."""
-        return can_change_freely(case, emptied=self.node_drained)
+        return can_change_without_drain(view, is_drained=self.node_drained)
 
     # --- on the host
 
@@ -102,42 +102,42 @@ class WorkerNode:
                 telling.result()
         return result
 
-    def _build_progress(self, session: HostSession) -> NodeProgress:
+    def _build_progress(self, session: HostSession) -> NodeProgressWriter:
         case, leadership = session.view, session.leadership
 
         async def write(condition: Condition) -> None:
             await self.nodes.on.status.write(case, {"Configured": condition}, {}, leadership)
 
         settled = case.cached.get_reason("Configured") not in (None, "NotChecked", *REASONS)
-        return NodeProgress(write, leadership.recorder, to_regarding(case.cached), settled=settled)
+        return NodeProgressWriter(write, leadership.recorder, to_regarding(case.cached), settled=settled)
 
-    async def _add_host_facts(self, facts: Facts, case: InstanceView, actual: ObservedState, leadership: Leadership) -> Facts:
+    async def _add_host_facts(self, facts: Facts, view: InstanceView, actual: ObservedState, leadership: Leadership) -> Facts:
         """Add the facts of a host that was read: its name is recorded before its kubelet can request a certificate with it.
 
         Raises HostError: then it gets no token, and nothing is changed on it.
         """
-        services, configured_ip = self.nodes.on, str(case.cached.spec_fields.get("nodeIP") or "")
+        services, configured_ip = self.nodes.on, str(view.cached.spec_fields.get("nodeIP") or "")
         try:
             identity, cached = await services.identities.settle(
-                services.reader.refresh(case).cached,
+                services.reader.refresh(view).cached,
                 leadership,
-                reported_name=_choose_name(case.cached, actual, facts.platform),
+                reported_name=_choose_name(view.cached, actual, facts.platform),
                 reached=actual.reached,
             )
             if (error := to_error(identity)) is not None:
                 raise error
-            before, case = case.node, services.reader.with_identity(case, identity, cached)
-            if before is None and case.node is not None and case.node.is_adopted:
-                raise AdoptedNodeFound(f"the host is Node {case.node.metadata.name}, which was adopted: the next pass knows it")
+            before, view = view.node, services.reader.with_identity(view, identity, cached)
+            if before is None and view.node is not None and view.node.is_adopted:
+                raise AdoptedNodeFound(f"the host is Node {view.node.metadata.name}, which was adopted: the next pass knows it")
             facts = await self.nodes.providers.add_configuration(facts, self.directory.payload, leadership.client)
-            return await self.nodes.facts.add_node_facts(facts, case, select_node_ip(actual, configured_ip), leadership)
+            return await self.nodes.facts.add_node_facts(facts, view, select_node_ip(actual, configured_ip), leadership)
         except ApiError as error:
             raise NotRecorded(f"which Node the host is, and its token, could not be written down: {error}") from None
 
-    def _can_reboot(self, case: InstanceView) -> bool:
+    def _can_reboot(self, view: InstanceView) -> bool:
         """Return True if a reboot harms no pods: the Node is drained, not Ready, or does not exist."""
         identities = self.nodes.on.identities
-        return self.node_drained or not is_ready(identities.get_node(identities.identify(case.cached)))
+        return self.node_drained or not is_ready(identities.get_node(identities.identify(view.cached)))
 
     async def _reboot(self, session: HostSession, result: ConfigureResult) -> None:
         cached = session.view.cached
@@ -166,52 +166,52 @@ class WorkerNode:
             host_rollout.report_conforming(upgrade, case, target, result, record, session.leadership)
 
     async def build_result(
-        self, case: InstanceView, pass_result: PassResult, done: StageResult, leadership: Leadership
+        self, view: InstanceView, pass_result: PassResult, base: StageResult, leadership: Leadership
     ) -> StageResult:
         """Return what is installed and what is missing: of the payload, of the Node, and until it accepts pods again."""
         if pass_result.error is not None or not isinstance(pass_result, ConfigureResult):
-            return done
-        payload, node, key = self.directory.payload, case.node, case.cached.key
+            return base
+        payload, node, key = self.directory.payload, view.node, view.cached.key
         if pass_result.reboot:
-            return self._build_rebooting_result(case, pass_result, done)
-        done = replace(done, fields=done.fields | {"payload_version": payload.version})
+            return self._build_rebooting_result(view, pass_result, base)
+        base = replace(base, fields=base.fields | {"payload_version": payload.version})
         if lacks := describe_outstanding(pass_result, node):
-            done = done.with_conditions(Configured=Condition("False", "Waiting", lacks))
-        elif message := "; ".join(self._list_remarks(case, pass_result, leadership)):
-            done = done.with_conditions(
+            base = base.with_conditions(Configured=Condition("False", "Waiting", lacks))
+        elif message := "; ".join(self._list_remarks(view, pass_result, leadership)):
+            base = base.with_conditions(
                 Configured=Condition("True", "UpToDate", f"the host is as the settings ask for; {message}")
             )
         if node is not None:
             if not node.is_adopted and self._has_registered(node) and joined_nodes.is_first_observation(node, installed=True):
                 await self.nodes.hold_back(key, node, leadership)
-            await annotate_node(case.cached, node, payload.version, done.fields.get("state_hash"), leadership)
+            await annotate_node(view.cached, node, payload.version, base.fields.get("state_hash"), leadership)
             if not lacks and (joined_nodes.is_pending(node) or self.nodes.get_memory(key).is_cordoned):
-                await joined_nodes.admit_pods(node, leadership)
+                await joined_nodes.uncordon_joined_node(node, leadership)
                 self.nodes.get_memory(key).is_cordoned = False
-        done = self._add_readiness(case, pass_result.node_name, done, leadership)
+        base = self._add_readiness(view, pass_result.node_name, base, leadership)
         interrupted = node is not None and (self.node_drained or node.cordoned_for is not None)
-        if node is None or not interrupted or await self.nodes.interruptions.give_back(case.cached, node, leadership):
-            return done
+        if node is None or not interrupted or await self.nodes.interruptions.give_back(view.cached, node, leadership):
+            return base
         message = (
             f"payload {payload.version} is installed; Node {pass_result.node_name} takes pods again when its kubelet "
             f"was heard of"
         )
-        waits = done.with_conditions(Configured=Condition("False", "WaitingForNode", message))
+        waits = base.with_conditions(Configured=Condition("False", "WaitingForNode", message))
         return replace(waits, result=Result(again=self.nodes.on.pace.unready / 4))
 
-    def _build_rebooting_result(self, case: InstanceView, result: ConfigureResult, done: StageResult) -> StageResult:
-        waits = "" if self._can_reboot(case) else f"; Node {result.node_name} is drained before the host boots"
-        done = done.with_conditions(
+    def _build_rebooting_result(self, view: InstanceView, result: ConfigureResult, base: StageResult) -> StageResult:
+        waits = "" if self._can_reboot(view) else f"; Node {result.node_name} is drained before the host boots"
+        base = base.with_conditions(
             RebootRequired=Condition("True", PREPARATION, result.reboot),
             Configured=Condition("False", "RebootRequired", f"{result.reboot}{waits}"),
         )
-        return replace(done, result=Result(again=self.nodes.on.pace.unready / 4))
+        return replace(base, result=Result(again=self.nodes.on.pace.unready / 4))
 
     def _has_registered(self, node: HostNode) -> bool:
         """Return True if a Node registered during the pass."""
         return self.earlier is not None and node.metadata.uid not in self.earlier
 
-    def _list_remarks(self, case: InstanceView, result: ConfigureResult, leadership: Leadership) -> list[str]:
+    def _list_remarks(self, view: InstanceView, result: ConfigureResult, leadership: Leadership) -> list[str]:
         """Return notes on a host that is configured as desired."""
         state, cluster = result.after or result.before, self.nodes.cluster
         version = state.os_version if state is not None else ""
@@ -219,25 +219,25 @@ class WorkerNode:
             *support.iter_windows_problems(version, platform=cluster.platform, vxlan_port=cluster.vxlan_port),
             *support.iter_outdated_programs(
                 ssh_server=state.ssh_server if state is not None else "",
-                runtime=case.node.runtime if case.node is not None else "",
+                runtime=view.node.runtime if view.node is not None else "",
                 openshift=cluster.known_version if cluster.network else "",
             ),
         ]
         for problem in unknown:
-            leadership.recorder.record_warning(to_regarding(case.cached), "UnsupportedVersion", problem)
+            leadership.recorder.record_warning(to_regarding(view.cached), "UnsupportedVersion", problem)
         taken = iter_takeover_notes(state) if state is not None else ()
         return [*taken, *iter_remarks(result, self.directory.payload, cluster.list_linux_versions()), *unknown]
 
-    def _add_readiness(self, case: InstanceView, name: str, done: StageResult, leadership: Leadership) -> StageResult:
+    def _add_readiness(self, view: InstanceView, name: str, base: StageResult, leadership: Leadership) -> StageResult:
         """Return the result with the Node's state and the time of the next check, earlier while it is not Ready."""
-        node, pace, memory = case.node, self.nodes.on.pace, self.nodes.get_memory(case.cached.key)
+        node, pace, memory = view.node, self.nodes.on.pace, self.nodes.get_memory(view.cached.key)
         if is_ready(node):
             memory.unready_since = None
-            waits = done.conditions["Configured"].reason == "Waiting"
-            return replace(done, result=Result(again=pace.unready / 4)) if waits else done
-        done = replace(done, result=Result(again=pace.unready))
-        if case.identity.refusal:
-            return done
+            waits = base.conditions["Configured"].reason == "Waiting"
+            return replace(base, result=Result(again=pace.unready / 4)) if waits else base
+        base = replace(base, result=Result(again=pace.unready))
+        if view.identity.refusal:
+            return base
         if memory.unready_since is None:
             memory.unready_since = time.monotonic()
         lasted = time.monotonic() - memory.unready_since
@@ -246,17 +246,17 @@ class WorkerNode:
             message = (
                 f"Node {name} {what} {lasted / 60:.0f} min after its kubelet was started: look at the kubelet's log on the host"
             )
-            if case.cached.get_reason("NodeReady") != "NeverReady":
-                leadership.recorder.record_warning(to_regarding(case.cached), "NeverReady", message)
-            return done.with_conditions(NodeReady=Condition("False", "NeverReady", message))
+            if view.cached.get_reason("NodeReady") != "NeverReady":
+                leadership.recorder.record_warning(to_regarding(view.cached), "NeverReady", message)
+            return base.with_conditions(NodeReady=Condition("False", "NeverReady", message))
         if node is None:
             message = f"the kubelet was started, but Node {name} has not registered yet"
-            return done.with_conditions(NodeReady=Condition("False", "Registering", message))
-        return done
+            return base.with_conditions(NodeReady=Condition("False", "Registering", message))
+        return base
 
-    def remember(self, case: InstanceView, result: PassResult, leadership: Leadership) -> None:
+    def remember(self, view: InstanceView, result: PassResult, leadership: Leadership) -> None:
         """As for every node."""
-        self.nodes.remember(case, result, leadership, lasting=True)
+        self.nodes.remember(view, result, leadership, is_final=True)
 
 
 def _needs_name(cached: CachedInstance) -> bool:

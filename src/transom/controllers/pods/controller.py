@@ -23,7 +23,7 @@ from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.errors import Conflict, NotFound, StatusError
 from transom.kube.events import Regarding
-from transom.kube.objects import BundleHolder, Namespace, ObjectMeta, Projected, UnstructuredObject
+from transom.kube.objects import BundleConfigMap, Namespace, ObjectMeta, Projected, UnstructuredObject
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES, LABELLED_NAMESPACES, REGISTRATIONS, SECRETS, Resource
 from transom.kube.store import ObjectKey
@@ -105,22 +105,22 @@ class PodsController:
 
     def subscribe(self) -> None:
         """Follow the stores, which have been filled."""
-        self._compute()
+        self._update_pod_egress()
         self._settings.subscribe(self._on_settings_change)
         self._namespaces.subscribe(self._on_namespace_change)
         self._labelled.subscribe(self._on_pod_change)
         self._config_maps.subscribe(self._on_config_map_change)
         self._informers.secrets.subscribe(self._on_secret_change)
-        self._registrations.subscribe(lambda _, __, ___: self._look_soon())
+        self._registrations.subscribe(lambda _, __, ___: self._schedule_registration_check())
         for namespace in self._get_ledger_entries():
             self.queue.add(ObjectKey(namespace, SECRET), Priority.CHECK)
 
     # --- which object concerns which key
 
     def _on_settings_change(self, clusters: frozenset[Cluster]) -> None:
-        if None in clusters and self._compute():
+        if None in clusters and self._update_pod_egress():
             for cached in self._namespaces.take_snapshot():
-                self._add(cached.metadata.name)
+                self._enqueue_namespace(cached.metadata.name)
             for namespace in self._get_ledger_entries():
                 self.queue.add(ObjectKey(namespace, SECRET))
             for name in self._config_maps.take_snapshot().iter_keys():
@@ -128,13 +128,13 @@ class PodsController:
 
     def _on_namespace_change(self, name: ObjectKey, before: Namespace | None, after: Namespace | None) -> None:
         if before is None or after is None or before.labels != after.labels:
-            self._add(name.name)
+            self._enqueue_namespace(name.name)
 
     def _on_pod_change(self, name: ObjectKey, before: _LabelledPod | None, after: _LabelledPod | None) -> None:
         if before is None or after is None:
             self.queue.add(ObjectKey(name.namespace, CONFIG_MAP))
 
-    def _on_config_map_change(self, name: ObjectKey, before: BundleHolder | None, after: BundleHolder | None) -> None:
+    def _on_config_map_change(self, name: ObjectKey, before: BundleConfigMap | None, after: BundleConfigMap | None) -> None:
         if before is None or after is None or before.sha256 != after.sha256 or before.ours != after.ours:
             self.queue.add(name)
 
@@ -151,41 +151,41 @@ class PodsController:
             # also if it was removed from the ledger, or the ledger was deleted
             self.queue.add(ObjectKey(namespace, SECRET))
 
-    def _add(self, namespace: str) -> None:
+    def _enqueue_namespace(self, namespace: str) -> None:
         self.queue.add(ObjectKey(namespace, SECRET))
         self.queue.add(ObjectKey(namespace, CONFIG_MAP))
 
     def _get_ledger_entries(self) -> dict[str, bytes]:
         """Return the ledger as the server has it, with the entries that will be written."""
-        merged: dict[str, bytes | None] = {**self._on_server(), **self._pending}
+        merged: dict[str, bytes | None] = {**self._read_stored_entries(), **self._pending}
         return {namespace: entry for namespace, entry in merged.items() if entry is not None}
 
-    def _on_server(self) -> dict[str, bytes]:
+    def _read_stored_entries(self) -> dict[str, bytes]:
         return _get_entries(self._informers.secrets.take_snapshot().find_named(LEDGER, self._informers.namespace))
 
-    def _note(self, namespace: str, entry: bytes | None) -> None:
+    def _record_ledger_entry(self, namespace: str, entry: bytes | None) -> None:
         self._pending[namespace] = entry
         self.queue.add(self._ledger)
 
-    def _compute(self) -> bool:
+    def _update_pod_egress(self) -> bool:
         """Compute what pods get. Return True if it changed or the values in the Secret may have."""
         own = self._settings.own
         if own is None:
             # there have been no valid settings since the start: what is there stays
             return False
         self._egress = build_pod_egress(own, self._informers.namespace, None, b"")
-        if not self._called:
+        if not self._needs_registration:
             self._injected = None
         self._report()
-        self._look_soon()
+        self._schedule_registration_check()
         return True
 
     @property
-    def _called(self) -> bool:
+    def _needs_registration(self) -> bool:
         """Whether the API server has something to ask that pods get."""
-        return self._egress.gives and not self._egress.withheld
+        return self._egress.has_pod_settings and not self._egress.withheld
 
-    def _look_soon(self) -> None:
+    def _schedule_registration_check(self) -> None:
         self.queue.add(_REGISTRATION, Priority.CHECK, after=_SETTLE)
 
     # --- one key
@@ -219,7 +219,7 @@ class PodsController:
         """Check whether pods get the settings, by the API server's registration and the admission server's answer."""
         live = self._registrations.take_snapshot().find_named(NAME)
         value = live.value if live else None
-        if not self._called and not registered.can_refuse_unanswered(value):
+        if not self._needs_registration and not registered.can_refuse_pods(value):
             self._injected = None
             self._report()
             return Result()
@@ -227,7 +227,7 @@ class PodsController:
         self._report()
         return Result(again=LOOK)
 
-    async def _apply_secret(self, namespace: str, labels: Mapping[str, str], own: Egress, leadership: Leadership) -> Result:
+    async def _apply_secret(self, namespace: str, labels: Mapping[str, str], own_egress: Egress, leadership: Leadership) -> Result:
         if not self._egress.needs_secret(namespace, labels):
             if (
                 namespace in self._get_ledger_entries()
@@ -236,19 +236,19 @@ class PodsController:
                 await self._remove(SECRETS, ObjectKey(namespace, SECRET), cached.metadata, leadership)
             self._forget(ObjectKey(namespace, SECRET))
             return Result()
-        value = build_secret(namespace, own)
+        value = build_secret(namespace, own_egress)
         data = value["data"]
         digest = hashlib.sha256(msgspec.json.encode(data)).hexdigest().encode()
         noted = self._get_ledger_entries().get(namespace)
-        if noted is None or namespace not in self._on_server():
+        if noted is None or namespace not in self._read_stored_entries():
             # comes back when it stands there
-            self._note(namespace, NOTED)
+            self._record_ledger_entry(namespace, NOTED)
             return Result()
         now = time.monotonic()
         if noted == digest and now - self._checked.get(namespace, -CHECK) < CHECK - 1:
             return Result(again=CHECK)
         cached = await _read_object(SECRETS, ObjectKey(namespace, SECRET), leadership)
-        if cached is not None and not _is_own(cached.metadata.labels):
+        if cached is not None and not _has_own_labels(cached.metadata.labels):
             self._report_conflict(ObjectKey(namespace, SECRET), "Secret", leadership)
             return Result(again=CHECK)
         if cached is None or cached.value.get("data") != data:
@@ -256,10 +256,10 @@ class PodsController:
         self._end_conflict(ObjectKey(namespace, SECRET))
         self._checked[namespace] = now
         if noted != digest:
-            self._note(namespace, digest)
+            self._record_ledger_entry(namespace, digest)
         return Result(again=CHECK)
 
-    async def _apply_config_map(self, namespace: str, labels: Mapping[str, str], own: Egress, leadership: Leadership) -> Result:
+    async def _apply_config_map(self, namespace: str, labels: Mapping[str, str], own_egress: Egress, leadership: Leadership) -> Result:
         key = ObjectKey(namespace, CONFIG_MAP)
         cached = self._config_maps.take_snapshot().find_named(CONFIG_MAP, namespace)
         if not self._needs_ca(namespace, labels):
@@ -267,11 +267,11 @@ class PodsController:
                 await self._remove(BUNDLE_HOLDERS, key, cached.metadata, leadership)
             self._end_conflict(key)
             return Result()
-        if cached is not None and not _is_own(cached.metadata.labels):
+        if cached is not None and not _has_own_labels(cached.metadata.labels):
             self._report_conflict(key, "ConfigMap", leadership)
             return Result()
         try:
-            text, digest = self._texts.render(own.trust)
+            text, digest = self._texts.render(own_egress.trust)
         except OSError as error:
             _log.error("the system's CAs cannot be read", file=self._texts.system_ca_file, error=error.strerror)  # said in full
             return Result(failed=True)
@@ -290,7 +290,7 @@ class PodsController:
 
     async def _write_ledger(self, leadership: Leadership) -> None:
         noted = self._get_ledger_entries()
-        if noted == self._on_server():
+        if noted == self._read_stored_entries():
             return
         await self._apply(SECRETS, build_ledger(self._informers.namespace, noted), leadership)
 
@@ -307,7 +307,7 @@ class PodsController:
             _log.info("written", kind=value["kind"], name=key.name, namespace=key.namespace)
 
     async def _remove(self, resource: Resource[Any], key: ObjectKey, metadata: ObjectMeta, leadership: Leadership) -> None:
-        if not _is_own(metadata.labels):
+        if not _has_own_labels(metadata.labels):
             return
         try:
             await leadership.client.delete(resource, key.name, key.namespace, metadata.uid)
@@ -322,7 +322,7 @@ class PodsController:
         if name == SECRET and namespace is not None:
             self._checked.pop(namespace, None)
             if namespace in self._get_ledger_entries():
-                self._note(namespace, None)
+                self._record_ledger_entry(namespace, None)
 
     # --- what is said
 
@@ -351,7 +351,7 @@ class PodsController:
                 " namespace can see: pods get no proxy until it selects the namespaces that may have them"
             )
             injected = Condition("False", "NoNamespaceSelector", message)
-        elif egress.gives:
+        elif egress.has_pod_settings:
             injected = self._injected or Condition("Unknown", "NotLooked", "the registration was not looked at yet")
         else:
             injected = Condition("True", "NotConfigured", "no settings for pods exist")
@@ -370,7 +370,7 @@ def _describe_conflict(key: ObjectKey, kind: str) -> str:
     return f"{kind} {key.namespace}/{key.name} is not managed by Transom and stays unchanged: pods of that namespace wait"
 
 
-def _is_own(labels: Mapping[str, str] | None) -> bool:
+def _has_own_labels(labels: Mapping[str, str] | None) -> bool:
     return bool(labels) and all((labels or {}).get(name) == value for name, value in MANAGED.items())
 
 

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 import msgspec
 
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.common.tls_clients import create_bare_context
 from transom.controllers.runtime.conditions import Condition
 from transom.pods.environment import PodEgress
-from transom.pods.registration import KIND, NAME, TIMEOUT, has_same_rules, is_own
+from transom.pods.registration import KIND, NAME, TIMEOUT, has_same_rules, is_own_configuration
 from transom.sources.core_objects import get_value_at
 
 _OBJECT: Final = f"{KIND}/{NAME}"
@@ -27,11 +27,11 @@ _LONGEST_ANSWER: Final = 65_536
 _OK: Final = 200
 
 
-class _Fault(Exception):
+class _ServerFault(Exception):
     """A server that does not answer as it has to; the message says why."""
 
 
-class _Unanswered(NamedTuple):
+class _FailedServer(NamedTuple):
     """A server that the API server calls in vain; `refuses`: it refuses pods then (`failurePolicy: Fail`)."""
 
     address: str
@@ -39,9 +39,9 @@ class _Unanswered(NamedTuple):
     refuses: bool
 
 
-def can_refuse_unanswered(live: Mapping[str, Any] | None) -> bool:
+def can_refuse_pods(live: Mapping[str, Any] | None) -> bool:
     """Return True if the API server refuses pods while nothing answers it for our registration."""
-    return live is not None and is_own(live) and any(refuses for _, _, refuses in _iter_servers(live))
+    return live is not None and is_own_configuration(live) and any(refuses for _, _, refuses in _list_webhook_servers(live))
 
 
 async def build_pods_injected_condition(live: Mapping[str, Any] | None, egress: PodEgress) -> Condition:
@@ -50,11 +50,11 @@ async def build_pods_injected_condition(live: Mapping[str, Any] | None, egress: 
         return _build_false_condition(
             "NotRegistered", f"{_OBJECT} does not exist, so pods get no settings: is `transom webhook` running?"
         )
-    if not is_own(live):
+    if not is_own_configuration(live):
         return _build_false_condition(
             "NotRegistered", f"{_OBJECT} is not managed by Transom, so pods get no settings: remove it"
         )
-    unanswered = [call_server async for call_server in _call_servers(live)]
+    unanswered = [call_server async for call_server in _iter_failed_servers(live)]
     refusing = next((item for item in unanswered if item.refuses), None)
     if refusing is not None:
         return _build_false_condition("PodsRefused", f"{_describe(refusing)}; the API server refuses new pods: {_ADMIT}")
@@ -66,26 +66,26 @@ async def build_pods_injected_condition(live: Mapping[str, Any] | None, egress: 
     return Condition("True", "Injected", "new pods get the settings from the admission server, which answers")
 
 
-def _describe(unanswered: _Unanswered) -> str:
+def _describe(unanswered: _FailedServer) -> str:
     return (
-        f"{escape(unanswered.address)}, which {_OBJECT} names with failurePolicy "
+        f"{escape_unprintable(unanswered.address)}, which {_OBJECT} names with failurePolicy "
         f"{'Fail' if unanswered.refuses else 'Ignore'}: {unanswered.fault}"
     )
 
 
-async def _call_servers(live: Mapping[str, Any]) -> AsyncIterator[_Unanswered]:
-    for address, bundle, refuses in _iter_servers(live):
+async def _iter_failed_servers(live: Mapping[str, Any]) -> AsyncIterator[_FailedServer]:
+    for address, bundle, refuses in _list_webhook_servers(live):
         try:
-            await _call_server(address, bundle)
-        except _Fault as fault:
-            yield _Unanswered(address, str(fault), refuses)
+            await _check_server(address, bundle)
+        except _ServerFault as fault:
+            yield _FailedServer(address, str(fault), refuses)
 
 
 def _build_false_condition(reason: str, message: str) -> Condition:
     return Condition("False", reason, message)
 
 
-def _iter_servers(live: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
+def _list_webhook_servers(live: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
     """Return where entries are sent, the bundle that they trust, in base64, and whether one of them refuses pods.
 
     Of one server there is the first path alone.
@@ -108,7 +108,7 @@ def _format_address(config: Mapping[str, Any]) -> str:
     return f"https://{name}.{namespace}.svc:{get_value_at(config, ('service', 'port')) or 443}{path}"
 
 
-async def _call_server(address: str, bundle: str) -> None:
+async def _check_server(address: str, bundle: str) -> None:
     """Send a review of an object that is not a pod, as the API server does, with the same trust. Raises _Fault."""
     uid = secrets.token_hex(16)
     kind = {"group": "", "version": "v1", "kind": "ConfigMap"}
@@ -126,21 +126,21 @@ async def _call_server(address: str, bundle: str) -> None:
     except aiohttp.ClientConnectorCertificateError as error:
         cause = error.certificate_error
         problem = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else "it is not valid for this server"
-        raise _Fault(f"its certificate is not one that the caBundle there trusts ({problem})") from error
+        raise _ServerFault(f"its certificate is not one that the caBundle there trusts ({problem})") from error
     except aiohttp.ClientConnectorError as error:
-        raise _Fault(f"no connection ({error.os_error.strerror or type(error.os_error).__name__})") from error
+        raise _ServerFault(f"no connection ({error.os_error.strerror or type(error.os_error).__name__})") from error
     except TimeoutError as error:
-        raise _Fault(f"no answer within {TIMEOUT} s") from error
+        raise _ServerFault(f"no answer within {TIMEOUT} s") from error
     except aiohttp.ClientError as error:
-        raise _Fault(f"no answer ({type(error).__name__})") from error
+        raise _ServerFault(f"no answer ({type(error).__name__})") from error
     if status != _OK:
-        raise _Fault(f"it answers {status}")
+        raise _ServerFault(f"it answers {status}")
     try:
         answered = msgspec.json.decode(answer)
     except msgspec.DecodeError:
         answered = None
     if get_value_at(answered, ("response", "uid")) != uid or get_value_at(answered, ("response", "allowed")) is not True:
-        raise _Fault("its answer is not an AdmissionReview")
+        raise _ServerFault("its answer is not an AdmissionReview")
 
 
 def _create_context(bundle: str) -> ssl.SSLContext:
@@ -149,5 +149,5 @@ def _create_context(bundle: str) -> ssl.SSLContext:
     try:
         context.load_verify_locations(cadata=base64.b64decode(bundle, validate=True).decode("ascii"))
     except (binascii.Error, UnicodeDecodeError, ValueError, ssl.SSLError) as error:
-        raise _Fault("the caBundle there has no certificate that can be read") from error
+        raise _ServerFault("the caBundle there has no certificate that can be read") from error
     return context

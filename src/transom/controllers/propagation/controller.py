@@ -19,7 +19,7 @@ from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.apply import apply
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
-from transom.kube.connection import connect_foreign
+from transom.kube.connection import connect_untrusted_cluster
 from transom.kube.errors import ApiError, ConfigurationError, NotFound
 from transom.kube.kubeconfig import choose_untrusted_context
 from transom.kube.lease import LeaseLost
@@ -57,7 +57,7 @@ class _Kubeconfig(Projected, frozen=True):
 _KUBECONFIGS: Final = Resource("", "v1", "Secret", "secrets", True, _Kubeconfig)
 
 
-class _Failure(Exception):
+class _PropagationFailed(Exception):
     """A cluster that nothing was brought into; the message says why, without a secret."""
 
 
@@ -77,14 +77,14 @@ class PropagationController:
         self._clusters = self._informers.clusters
         self._home: str | None = None
         self._brought: set[ObjectKey] = set()
-        self._results: dict[ObjectKey, standing.ClusterStanding] = {}
+        self._results: dict[ObjectKey, standing.PropagationState] = {}
         self.queue: KeyQueue[ObjectKey] = KeyQueue(BACKOFF)
 
     def subscribe(self) -> None:
         """Follow the stores, which have been filled."""
         self._clusters.subscribe(self._on_cluster_change)
         self._settings.subscribe(self._on_settings_change)
-        self._settings.on_update(self._schedule_report)
+        self._settings.subscribe_to_updates(self._schedule_report)
 
     def _on_cluster_change(self, name: ObjectKey, before: CachedCluster | None, after: CachedCluster | None) -> None:
         if before is None or after is None or before.value != after.value:
@@ -107,28 +107,28 @@ class PropagationController:
         cluster = self._clusters.take_snapshot().get(key)
         if cluster is None or cluster.deleting:
             self._brought.discard(key)
-            self._note(key, None)
+            self._record_result(key, None)
             return Result()
         egress = self._settings.for_cluster((key.namespace or "", key.name))
         if egress is None or (not propagated.has_objects_to_propagate(egress) and key not in self._brought):
-            self._note(key, None)
+            self._record_result(key, None)
             return Result()
         try:
             cluster_standing = await self._propagate(key, egress, leadership)
-        except _Failure as failure:
-            self._note(key, standing.ClusterStanding(failure=str(failure)))
+        except _PropagationFailed as failure:
+            self._record_result(key, standing.PropagationState(failure=str(failure)))
             return Result(failed=True)
         except (ApiError, LeaseLost):
             raise
         except Exception:
-            self._note(key, standing.ClusterStanding(failure=f"{key.name}: a fault of Transom itself: its log has it"))
+            self._record_result(key, standing.PropagationState(failure=f"{key.name}: a fault of Transom itself: its log has it"))
             raise
-        self._note(key, cluster_standing)
+        self._record_result(key, cluster_standing)
         if cluster_standing is None:
             return Result()
         return Result(again=CHECK if cluster_standing.settled else CHECK_AGAIN)
 
-    async def _propagate(self, key: ObjectKey, egress: Egress, leadership: Leadership) -> standing.ClusterStanding | None:
+    async def _propagate(self, key: ObjectKey, egress: Egress, leadership: Leadership) -> standing.PropagationState | None:
         """Return the state of the settings in that cluster afterwards; None if they do not exist. Raises _Failure."""
         namespace, name = key.namespace or "", key.name
         kubeconfig_data = await self._read_kubeconfig(namespace, name, leadership)
@@ -136,16 +136,16 @@ class PropagationController:
         try:
             # thousands of values, in a thread: the text is untrusted
             kubeconfig = choose_untrusted_context(await asyncio.to_thread(parse_kubeconfig, kubeconfig_data, source), source)
-            connection = connect_foreign(
+            connection = connect_untrusted_cluster(
                 kubeconfig, select_proxy(kubeconfig.cluster.server, self._settings.own), self._permitted
             )
         except ConfigurationError as error:
-            raise _Failure(str(error)) from error
+            raise _PropagationFailed(str(error)) from error
         try:
             client = Client(connection, leadership.permit)
             return await self._converge(client, key, egress, leadership)
         except ApiError as error:
-            raise _Failure(f"{name}: {error}") from error
+            raise _PropagationFailed(f"{name}: {error}") from error
         finally:
             await connection.close()
 
@@ -153,15 +153,15 @@ class PropagationController:
         try:
             secret = await leadership.client.get(_KUBECONFIGS, f"{name}-kubeconfig", namespace)
         except NotFound as error:
-            raise _Failure(f"Secret {namespace}/{name}-kubeconfig does not exist yet") from error
+            raise _PropagationFailed(f"Secret {namespace}/{name}-kubeconfig does not exist yet") from error
         try:
             return msgspec.convert((secret.data or {})["value"], bytes, strict=False)
         except (KeyError, msgspec.ValidationError) as error:
-            raise _Failure(f"Secret {namespace}/{name}-kubeconfig: data.value is missing or no base64") from error
+            raise _PropagationFailed(f"Secret {namespace}/{name}-kubeconfig: data.value is missing or no base64") from error
 
     async def _converge(
         self, client: Client, key: ObjectKey, egress: Egress, leadership: Leadership
-    ) -> standing.ClusterStanding | None:
+    ) -> standing.PropagationState | None:
         cluster_uid = (await self._get(client, NAMESPACES, "kube-system")).metadata.uid
         if self._home is None:
             self._home = (await leadership.client.get(NAMESPACES, "kube-system")).metadata.uid
@@ -182,7 +182,7 @@ class PropagationController:
             f"{kind} {name}" for (kind, name), item in live.items() if item is not None and not propagated.is_propagated(item)
         ]
         if foreign and wanted:
-            raise _Failure(
+            raise _PropagationFailed(
                 f"{', '.join(foreign)} there is not managed by Transom, and unchanged; remove it, or hand it over "
                 "there with `transom adopt`"
             )
@@ -192,15 +192,15 @@ class PropagationController:
                 if await apply(client, resource, value, live=live[resource.kind, metadata["name"]]):
                     _log.info("brought", cluster=key.name, kind=resource.kind, name=metadata["name"])
             except NotFound as error:
-                raise _Failure(_format_missing(resource, place)) from error
+                raise _PropagationFailed(_format_missing(resource, place)) from error
         self._brought.add(key)
-        await self._withdraw(client, key, {(resource.kind, value["metadata"]["name"]) for resource, value in wanted}, live)
+        await self._delete_obsolete_objects(client, key, {(resource.kind, value["metadata"]["name"]) for resource, value in wanted}, live)
         if not wanted:
             self._brought.discard(key)
             return None
-        return standing.read(egress, await self._read_live(client, EGRESS_PROXIES, layers.BASE, None))
+        return standing.read_propagation_state(egress, await self._read_live(client, EGRESS_PROXIES, layers.BASE, None))
 
-    async def _withdraw(
+    async def _delete_obsolete_objects(
         self, client: Client, key: ObjectKey, kept: set[tuple[str, str]], live: dict[tuple[str, str], dict[str, Any] | None]
     ) -> None:
         """Delete propagated objects that are not desired any more."""
@@ -228,7 +228,7 @@ class PropagationController:
 
     # --- the status
 
-    def _note(self, key: ObjectKey, result: standing.ClusterStanding | None) -> None:
+    def _record_result(self, key: ObjectKey, result: standing.PropagationState | None) -> None:
         if self._results.get(key) == result:
             return
         if result is None:
@@ -242,7 +242,7 @@ class PropagationController:
     def _report(self) -> None:
         """Set one condition on each EgressProxy about all its clusters."""
         objects = self._informers.get_objects()
-        standings: dict[str, dict[ObjectKey, standing.ClusterStanding]] = {}
+        standings: dict[str, dict[ObjectKey, standing.PropagationState]] = {}
         for cluster in objects.clusters:
             key = (cluster.metadata.namespace, cluster.metadata.name)
             if key not in self._results:
@@ -253,16 +253,16 @@ class PropagationController:
         self._reports.put("propagation", {name: standing.build_conditions(results) for name, results in standings.items()})
 
 
-def select_proxy(server: str, own: Egress | None) -> str | None:
+def select_proxy(server: str, own_egress: Egress | None) -> str | None:
     """Return the proxy for a server; None for a direct connection, as a Go program reads NO_PROXY of this cluster."""
-    if own is None or own.https_proxy is None:
+    if own_egress is None or own_egress.https_proxy is None:
         return None
     try:
-        bypass = decide(CLIENTS["go"], server, own.no_proxy or None).bypass
+        bypass = decide(CLIENTS["go"], server, own_egress.no_proxy or None).bypass
     except ValueError:
         # no URL: the connection will say so
         return None
-    return None if bypass else own.https_proxy.reveal()
+    return None if bypass else own_egress.https_proxy.reveal()
 
 
 def _format_missing(resource: Resource[Any], namespace: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from transom.common.counting import format_first
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.controllers.propagation import propagated
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.kube.store import ObjectKey
@@ -19,7 +19,7 @@ _LONGEST: Final = 200
 _SPOKEN_OF: Final = ("Valid", "TrustBundleValid", "Ready", "PodsInjected")
 
 
-class ClusterStanding(msgspec.Struct, frozen=True):
+class PropagationState(msgspec.Struct, frozen=True):
     """One cluster: why nothing could be brought there; else whether its pods are withheld, and what it says itself.
 
     `word` is empty where a Transom there says that all is well; `heard` whether it has said anything of these settings.
@@ -36,7 +36,7 @@ class ClusterStanding(msgspec.Struct, frozen=True):
         return self.heard and not self.word and not self.failure
 
 
-def read(egress: Egress, live_proxy: dict[str, Any] | None) -> ClusterStanding:
+def read_propagation_state(egress: Egress, live_proxy: dict[str, Any] | None) -> PropagationState:
     """Read the status of an EgressProxy in another cluster. Its texts are untrusted: bounded, and of printable characters."""
     generation, listed = get_value_at(live_proxy, ("metadata", "generation")), get_value_at(live_proxy, ("status", "conditions"))
     current = {
@@ -49,12 +49,12 @@ def read(egress: Egress, live_proxy: dict[str, Any] | None) -> ClusterStanding:
         (condition for name in _SPOKEN_OF if (condition := current.get(name)) and condition.get("status") == "False"), None
     )
     if bad is None or (withheld and bad.get("type") == "PodsInjected"):
-        return ClusterStanding(withheld=withheld, heard="Valid" in current)
-    text = escape(f"{bad.get('type')}={bad.get('reason')}: {bad.get('message')}")
-    return ClusterStanding(withheld=withheld, word=text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…", heard=True)
+        return PropagationState(withheld=withheld, heard="Valid" in current)
+    text = escape_unprintable(f"{bad.get('type')}={bad.get('reason')}: {bad.get('message')}")
+    return PropagationState(withheld=withheld, word=text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…", heard=True)
 
 
-def build_conditions(standings: Mapping[ObjectKey, ClusterStanding]) -> Conditions:
+def build_conditions(standings: Mapping[ObjectKey, PropagationState]) -> Conditions:
     """Build the condition about all clusters of one EgressProxy."""
     named = sorted(standings.items(), key=lambda item: str(item[0]))
     count = f"{len(named):,}"

@@ -14,7 +14,7 @@ import msgspec
 from transom.common.timestamps import format_timestamp
 from transom.controllers.runtime.cached import CORDONED, DRAIN, DRAINED, NODES, HostNode
 from transom.controllers.runtime.controller import Leadership
-from transom.kube.bounds import Bound
+from transom.kube.bounds import MemoryLimit
 from transom.kube.errors import Conflict, NotFound, StatusError
 from transom.kube.events import Regarding
 from transom.kube.objects import OwnerReference, Projected
@@ -59,12 +59,12 @@ class NodePod(Projected, frozen=True):
     status: PodStatus | None = None
 
 
-_BOUND: Final = Bound(256 << 10, 32 << 20)
+_BOUND: Final = MemoryLimit(256 << 10, 32 << 20)
 """Of the pods of a Node: one that is larger counts as a pod that cannot be read."""
 PODS: Final = Resource("", "v1", "Pod", "pods", True, NodePod)
 
 
-class Remaining(msgspec.Struct, frozen=True):
+class RemainingPod(msgspec.Struct, frozen=True):
     """A pod that still exists, and why."""
 
     pod: str
@@ -75,7 +75,7 @@ class Remaining(msgspec.Struct, frozen=True):
 class DrainProgress(msgspec.Struct, frozen=True):
     """How far a drain has come."""
 
-    remaining: tuple[Remaining, ...] = ()
+    remaining: tuple[RemainingPod, ...] = ()
     overdue: bool = False
     """Whether pods remain, and it took longer than it may."""
 
@@ -90,7 +90,7 @@ class DrainProgress(msgspec.Struct, frozen=True):
         return named + (f"; and {len(self.remaining) - _SHOWN} more" if len(self.remaining) > _SHOWN else "")
 
 
-def get_fate(pod: NodePod) -> Fate:
+def get_drain_action(pod: NodePod) -> Fate:
     """Return what a drain does with a pod.
 
      Pods of DaemonSets return to a cordoned Node and mirror pods belong to their host: `kubectl drain` leaves both. A pod that
@@ -130,8 +130,8 @@ class Drain:
             node = await self._patch_node(self._build_cordon_patch)
         except NotFound:
             return DrainProgress()
-        pods = await self.leadership.client.list_objects(PODS, fields=f"spec.nodeName={self.node}", bound=_BOUND)
-        remaining = [left for pod in pods.items if (left := await self._explain_remaining(pod)) is not None]
+        pods = await self.leadership.client.list_objects(PODS, fields=f"spec.nodeName={self.node}", memory_limit=_BOUND)
+        remaining = [left for pod in pods.items if (left := await self._evict_pod(pod)) is not None]
         remaining += [
             _build_unreadable(item.metadata.metadata.namespace, item.metadata.metadata.name)
             for item in pods.malformed
@@ -170,15 +170,15 @@ class Drain:
             raise NotFound(404, "NotFound", f"Node {self.node} was made again")
         return node
 
-    async def _explain_remaining(self, pod: NodePod) -> Remaining | None:
+    async def _evict_pod(self, pod: NodePod) -> RemainingPod | None:
         """Return why a pod remains after its deletion; None if that does not matter."""
-        decided = get_fate(pod)
+        decided = get_drain_action(pod)
         meta = pod.metadata
         name = f"{meta.namespace}/{meta.name}"
         if decided == "stay":
             return None
         if decided == "wait":
-            return Remaining(name, "is ending")
+            return RemainingPod(name, "is ending")
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -191,8 +191,8 @@ class Drain:
         except (NotFound, Conflict):
             return None
         except StatusError as error:
-            return Remaining(name, str(error))
-        return Remaining(name, "is terminating")
+            return RemainingPod(name, str(error))
+        return RemainingPod(name, "is terminating")
 
     async def _patch_node(self, wanted: Callable[[HostNode], Values | None]) -> HostNode:
         """Patch the observed Node; after a conflict, read it again. Return the result."""
@@ -236,5 +236,5 @@ def _build_uncordon_patch(node: HostNode) -> Values | None:
     return {"annotations": annotations} | ({"spec": {"unschedulable": None}} if cached.cordoned is not None else {})
 
 
-def _build_unreadable(namespace: str | None, name: str) -> Remaining:
-    return Remaining(f"{namespace}/{name}", "cannot be read")
+def _build_unreadable(namespace: str | None, name: str) -> RemainingPod:
+    return RemainingPod(f"{namespace}/{name}", "cannot be read")

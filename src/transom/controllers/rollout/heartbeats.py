@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from transom.controllers.runtime.cached import NODES, HostNode
-from transom.kube.backoff import set_within
+from transom.kube.backoff import wait_for_event
 from transom.kube.client import Client
 from transom.kube.store import Store
 
@@ -45,7 +45,7 @@ class Heartbeats:
         heard = asyncio.Event()
         self._waiting.setdefault(name, {})[heard] = before
         try:
-            if await set_within(heard, HEARTBEAT_SECONDS):
+            if await wait_for_event(heard, HEARTBEAT_SECONDS):
                 return True
             nodes = (await client.list_objects(NODES, fields=f"metadata.name={name}")).items
             return is_newer(next(iter(nodes), None), before)

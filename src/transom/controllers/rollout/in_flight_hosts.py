@@ -55,7 +55,7 @@ class InFlightHosts:
         """Record the hosts of this starter, too."""
         self._starters.append(starter)
 
-    def for_change(self, change: str) -> InFlight:
+    def get_hosts_for_change(self, change: str) -> InFlight:
         """Return the hosts that this process, or an earlier one, has started with a change."""
         return self._read_recorded().get(change, {})
 

@@ -17,7 +17,7 @@ from transom.controllers.rollout.drain import Drain
 from transom.controllers.rollout.host_rollout import HostRollout
 from transom.controllers.rollout.open_rollout import OpenRollout
 from transom.controllers.rollout.rollouts import Rollouts
-from transom.controllers.rollout.slots import Slots
+from transom.controllers.rollout.slots import UnavailabilitySlots
 from transom.controllers.runtime.cached import CachedInstance, HostNode
 from transom.controllers.runtime.conditions import Condition
 from transom.controllers.runtime.controller import Leadership
@@ -25,7 +25,7 @@ from transom.controllers.runtime.options import HostTimings
 from transom.hosts.errors import PutBack
 from transom.hosts.passes.base_pass import PassResult
 from transom.kube.store import ObjectKey
-from transom.rollout.queue import halt_message
+from transom.rollout.queue import format_halt_message
 
 Purpose = Literal["upgrade", "reboot"]
 _DOUBLED: Final = 16
@@ -34,7 +34,7 @@ _LONGEST: Final = 86_400.0
 _REASONS: Final = {"upgrade": "UpgradePending", "reboot": "RebootRequired"}
 
 
-class Pending(msgspec.Struct, frozen=True):
+class PendingInterruption(msgspec.Struct, frozen=True):
     """An interruption that has not come to the work on the host. `draining`: nothing else is done to it meanwhile."""
 
     condition: Condition
@@ -42,7 +42,7 @@ class Pending(msgspec.Struct, frozen=True):
     draining: bool = False
 
 
-class _Left(msgspec.Struct, frozen=True):
+class _PausedHost(msgspec.Struct, frozen=True):
     """A host that is left alone for a while, and why; another rollout of payloads than `upgrade` ends that."""
 
     until: datetime
@@ -55,7 +55,7 @@ class Interruptions:
 
     def __init__(
         self,
-        slots: Slots,
+        slots: UnavailabilitySlots,
         settings: Rollouts,
         upgrades: Rollouts,
         host_rollout: HostRollout,
@@ -66,7 +66,7 @@ class Interruptions:
         """Create it; a host that makes no progress within `hold` seconds returns its slot."""
         self._slots, self._settings, self._upgrades, self._host_rollout = slots, settings, upgrades, host_rollout
         self._pace, self._hold, self._now = pace, hold, now
-        self._left: dict[ObjectKey, _Left] = {}
+        self._left: dict[ObjectKey, _PausedHost] = {}
         self._tries: dict[ObjectKey, int] = {}
         """The number of consecutive times that the former version of a host was restored."""
         self._met: set[ObjectKey] = set()
@@ -86,24 +86,24 @@ class Interruptions:
         purpose: Purpose,
         why: str,
         leadership: Leadership,
-    ) -> Pending | None:
+    ) -> PendingInterruption | None:
         """Prepare the Node for work on its host. None: it is ready. `why` is the reason. Raises ApiError."""
         key = cached.key
         settings = await self._host_rollout.open_rollout(self._settings, target, leadership)
         upgrade = None
         if purpose == "upgrade":
             upgrade = await self._host_rollout.open_rollout(self._upgrades, target, leadership)
-        if (left := self._get_left_alone(key, upgrade)) is not None:
+        if (left := self._get_paused_host(key, upgrade)) is not None:
             remaining = (left.until - self._now()).total_seconds()
-            return Pending(left.condition, min(remaining, self._pace.check_interval))
+            return PendingInterruption(left.condition, min(remaining, self._pace.check_interval))
         if upgrade is not None:
             known = key in self._met
             self._met.add(key)
             if not known and cached.get_reason("Configured") == PutBack.__name__ and key.name in upgrade.state.failed:
                 # an earlier process has tried it, and may not have come to giving the Node back
                 condition = Condition("False", PutBack.__name__, cached.get_message("Configured"))
-                self._leave(key, self._put_back_again(key), condition, upgrade)
-                return Pending(condition, self._pace.drain_step, draining=True)
+                self._pause_host(key, self._compute_retry_delay(key), condition, upgrade)
+                return PendingInterruption(condition, self._pace.drain_step, draining=True)
         # one that was left as it was, for instance out of reach once it was empty, has no turn any more
         is_started = upgrade is None or (self._turns.get(key) is upgrade and upgrade.state.is_started(key.name))
         if node.cordoned_for is None or not is_started or not self._slots.has(key):
@@ -119,7 +119,7 @@ class Interruptions:
                 await self._host_rollout.record_in_flight(upgrade, leadership)
         if upgrade is not None:
             self._turns[key] = upgrade
-        drain = self._drain(cached, node, purpose, leadership)
+        drain = self._create_drain(cached, node, purpose, leadership)
         failing = self._failing.get(key)
         if failing is not None and (self._now() - failing).total_seconds() >= self._hold:
             message = (
@@ -132,45 +132,45 @@ class Interruptions:
         if progress.overdue:
             message = f"{why}: Node {drain.node} cannot be drained, and takes pods again: {progress}"
             return await self._give_up(cached, drain, Condition("False", "DrainBlocked", message))
-        return Pending(Condition("False", "Draining", f"{why}; {progress}"), self._pace.drain_step, draining=True)
+        return PendingInterruption(Condition("False", "Draining", f"{why}; {progress}"), self._pace.drain_step, draining=True)
 
-    async def admit_away(self, cached: CachedInstance, target: Target, why: str, leadership: Leadership) -> Pending | None:
+    async def admit_unavailable_node(self, cached: CachedInstance, target: Target, why: str, leadership: Leadership) -> PendingInterruption | None:
         """Return None if a host whose Node is not Ready may get another version now, else what it waits for.
 
         It is already unavailable: it needs no slot, and cannot be drained. Raises ApiError.
         """
         key = cached.key
         upgrade = await self._host_rollout.open_rollout(self._upgrades, target, leadership)
-        if (left := self._get_left_alone(key, upgrade)) is not None:
-            return Pending(left.condition, self._pace.unready)
+        if (left := self._get_paused_host(key, upgrade)) is not None:
+            return PendingInterruption(left.condition, self._pace.unready)
         if self._host_rollout.try_admit(upgrade, key):
             self._turns[key] = upgrade
             await self._host_rollout.record_in_flight(upgrade, leadership)
             return None
         if (halted := upgrade.queue.find_refusal(key.name)) is not None:
-            return Pending(Condition("False", "RolloutHalted", f"{why}: {halted}"), self._pace.unready)
+            return PendingInterruption(Condition("False", "RolloutHalted", f"{why}: {halted}"), self._pace.unready)
         waits = Condition("False", _REASONS["upgrade"], f"{why}; it waits for the result of the first hosts")
-        return Pending(waits, self._pace.unready)
+        return PendingInterruption(waits, self._pace.unready)
 
     def _find_wait_reason(
         self, cached: CachedInstance, settings: OpenRollout, upgrade: OpenRollout | None, purpose: Purpose, why: str
-    ) -> Pending | None:
+    ) -> PendingInterruption | None:
         """Why the Node may not be cordoned yet; None where it may, and is about to be."""
         key, reason = cached.key, _REASONS[purpose]
-        halted = halt_message(settings.state) if settings.queue.halted else None
+        halted = format_halt_message(settings.state) if settings.queue.halted else None
         halted = halted or (upgrade.queue.find_refusal(key.name) if upgrade is not None else None)
         if halted is not None:
-            return Pending(Condition("False", "RolloutHalted", f"{why}: {halted}"), self._pace.check_interval)
+            return PendingInterruption(Condition("False", "RolloutHalted", f"{why}: {halted}"), self._pace.check_interval)
         if key.name in settings.state.failed:
             # what goes wrong by the settings must not count against a version
-            return Pending(
+            return PendingInterruption(
                 Condition("False", reason, f"{why}; it waits until the host is healthy with its settings"), self._pace.unready
             )
         if (full := self._slots.find_refusal(cached)) is not None:
-            return Pending(Condition("False", reason, f"{why}; it {full}"), self._pace.unready)
+            return PendingInterruption(Condition("False", reason, f"{why}; it {full}"), self._pace.unready)
         if upgrade is not None and not self._host_rollout.try_admit(upgrade, key):
             message = f"{why}; it waits for the result of the first hosts"
-            return Pending(Condition("False", reason, message), self._pace.check_interval)
+            return PendingInterruption(Condition("False", reason, message), self._pace.check_interval)
         return None
 
     async def _find_drained_wait_reason(
@@ -181,30 +181,30 @@ class Interruptions:
         purpose: Purpose,
         why: str,
         leadership: Leadership,
-    ) -> Pending | None:
+    ) -> PendingInterruption | None:
         """Find the same for a Node that was cordoned for another version, or by another process."""
         if upgrade is None or self._host_rollout.try_admit(upgrade, cached.key):
             return None
         self._slots.take(cached)
         if (halted := upgrade.queue.find_refusal(cached.metadata.name)) is not None:
             condition = Condition("False", "RolloutHalted", f"{why}: {halted}")
-            return await self._give_up(cached, self._drain(cached, node, purpose, leadership), condition)
+            return await self._give_up(cached, self._create_drain(cached, node, purpose, leadership), condition)
         waits = Condition("False", _REASONS[purpose], f"{why}; it waits for the result of the first hosts")
-        return Pending(waits, self._pace.drain_step, draining=True)
+        return PendingInterruption(waits, self._pace.drain_step, draining=True)
 
-    async def _give_up(self, cached: CachedInstance, drain: Drain, condition: Condition) -> Pending:
+    async def _give_up(self, cached: CachedInstance, drain: Drain, condition: Condition) -> PendingInterruption:
         await drain.uncordon()
         key = cached.key
-        self._leave(key, self._pace.drain, condition, self._turns.get(key))
+        self._pause_host(key, self._pace.drain, condition, self._turns.get(key))
         self._failing.pop(key, None)
         self._slots.release(key)
         self._upgrades.release_host(key.name)
-        return Pending(condition, self._pace.drain)
+        return PendingInterruption(condition, self._pace.drain)
 
-    def _leave(self, key: ObjectKey, seconds: float, condition: Condition, upgrade: OpenRollout | None) -> None:
-        self._left[key] = _Left(self._now() + timedelta(seconds=seconds), condition, upgrade)
+    def _pause_host(self, key: ObjectKey, seconds: float, condition: Condition, upgrade: OpenRollout | None) -> None:
+        self._left[key] = _PausedHost(self._now() + timedelta(seconds=seconds), condition, upgrade)
 
-    def _get_left_alone(self, key: ObjectKey, upgrade: OpenRollout | None) -> _Left | None:
+    def _get_paused_host(self, key: ObjectKey, upgrade: OpenRollout | None) -> _PausedHost | None:
         """Return the record of a host that is left alone. Another payload, or a person's request to resume, starts a new
         rollout.
         """
@@ -221,7 +221,7 @@ class Interruptions:
             return None
         return left
 
-    def _put_back_again(self, key: ObjectKey) -> float:
+    def _compute_retry_delay(self, key: ObjectKey) -> float:
         """Seconds until a version that did not run is tried again: twice as many each time."""
         tries = self._tries[key] = self._tries.get(key, 0) + 1
         return min(self._pace.check_interval * 2.0 ** min(tries - 1, _DOUBLED), max(_LONGEST, self._pace.check_interval))
@@ -243,7 +243,7 @@ class Interruptions:
         if isinstance(result.error, PutBack):
             # the old version runs: to try once more would end the pods once more
             condition = Condition("False", type(result.error).__name__, str(result.error))
-            self._leave(key, self._put_back_again(key), condition, self._turns.get(key))
+            self._pause_host(key, self._compute_retry_delay(key), condition, self._turns.get(key))
 
     def record_reboot(self, cached: CachedInstance, before: datetime | None) -> None:
         """Record a requested reboot, after which the kubelet must report. `before` is as in `record_pass`."""
@@ -260,11 +260,11 @@ class Interruptions:
         _, before = self._restarted.get(key, (None, None))
         if not node.is_ready or (before is not None and not heartbeats.is_newer(node, before)):
             return False
-        await self._drain(cached, node, "upgrade", leadership).uncordon()
+        await self._create_drain(cached, node, "upgrade", leadership).uncordon()
         self.forget(key)
         return True
 
-    def is_awaited(self, key: ObjectKey) -> bool:
+    def is_heartbeat_awaited(self, key: ObjectKey) -> bool:
         """Return True if a kubelet was restarted a moment ago and may still report."""
         if key not in self._restarted:
             return False
@@ -293,7 +293,7 @@ class Interruptions:
         self._turns.pop(key, None)
         self._slots.release(key)
 
-    def _drain(self, cached: CachedInstance, node: HostNode, purpose: Purpose, leadership: Leadership) -> Drain:
+    def _create_drain(self, cached: CachedInstance, node: HostNode, purpose: Purpose, leadership: Leadership) -> Drain:
         return Drain(
             node.metadata.name, node.metadata.uid or "", purpose, leadership, to_regarding(cached), self._now, self._pace.drain
         )

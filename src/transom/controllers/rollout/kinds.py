@@ -102,7 +102,7 @@ def make_key_rollouts(
 
     def list_members(group: Group, text: str) -> Iterator[RolloutMember]:
         for instance in informers.windows_instances.take_snapshot().list_by_index("secret", str(group)):
-            if _is_counted(instance):
+            if _is_rollout_member(instance):
                 markers = parse_markers(instance.live.changes)
                 conforming = is_opened_by(instance, text.rpartition("\n")[2])
                 yield RolloutMember(instance.metadata.name, markers, conforming)
@@ -134,7 +134,7 @@ def _build_rollouts_per_cluster(
     def list_members(group: Group, _: str) -> Iterator[RolloutMember]:
         cluster = group if isinstance(group, tuple) else None
         for instance in informers.windows_instances.take_snapshot().list_by_index("cluster", get_cluster_index(cluster)):
-            if _is_counted(instance) and has_matching_lifecycle(instance):
+            if _is_rollout_member(instance) and has_matching_lifecycle(instance):
                 yield RolloutMember(instance.metadata.name, parse_markers(instance.live.changes))
 
     def find_group(instance: CachedInstance) -> Group:
@@ -150,7 +150,7 @@ def _build_rollouts_per_cluster(
     return rollouts
 
 
-def _is_counted(instance: CachedInstance) -> bool:
+def _is_rollout_member(instance: CachedInstance) -> bool:
     """Return True if a host counts. A paused host does not change, but what it has failed with is not forgotten."""
     if instance.metadata.deletion_timestamp is not None:
         return False
@@ -164,7 +164,7 @@ def _follow_instances(informers: Informers, rollouts: Rollouts, find_group: Call
     """Add and remove hosts as instances come and go."""
 
     def group_of(instance: CachedInstance | None) -> Group:
-        return find_group(instance) if instance is not None and _is_counted(instance) else _NO_GROUP
+        return find_group(instance) if instance is not None and _is_rollout_member(instance) else _NO_GROUP
 
     def on_change(name: ObjectKey, before: CachedInstance | None, after: CachedInstance | None) -> None:
         former, current = group_of(before), group_of(after)

@@ -42,7 +42,7 @@ class OpenRollout:
     @property
     def change_id(self) -> str:
         """The change's key in the record of hosts in progress; empty if no other process knows the change."""
-        return change_id(self.kind.name, self.name)
+        return build_change_id(self.kind.name, self.name)
 
     @property
     def has_unrecorded_hosts(self) -> bool:
@@ -102,6 +102,6 @@ class OpenRollout:
         return ProgressMarker(kind, self.name, "begun", halted, heartbeat) if host in state.in_progress else None
 
 
-def change_id(kind: str, name: str | None) -> str:
+def build_change_id(kind: str, name: str | None) -> str:
     """Return the key of a change in the record of hosts in progress; empty for a change without a name."""
     return f"{kind}.{name}" if name is not None else ""

@@ -40,7 +40,7 @@ def build_upgradeable_condition(rollouts: Iterable[Rollouts]) -> Condition:
     return Condition("True", "NoRollout", "no host is being changed")
 
 
-async def tell(
+async def sync_operator_condition(
     name: str, namespace: str, rollouts: Callable[[], Iterable[Rollouts]], leadership: Leadership, now: Callable[[], datetime]
 ) -> None:
     """Keep the object's condition right for as long as this is awaited. Raises LeaseLost."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from transom.apply.target import Target
 from transom.controllers.rollout.in_flight_hosts import InFlightHosts
-from transom.controllers.rollout.open_rollout import OpenRollout, change_id
+from transom.controllers.rollout.open_rollout import OpenRollout, build_change_id
 from transom.controllers.rollout.rollout_kind import Group, RolloutKind
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator
 from transom.proxy.layers import BASE
@@ -53,7 +53,7 @@ class Rollouts:
             latest = kind.latest_fingerprint(target)
             current = self._open.get(group)
             if latest is not None and self._with_resume_value(latest) != fingerprint:
-                return self._make_outdated(fingerprint)
+                return self._create_superseded_rollout(fingerprint)
             if current is not None and current.fingerprint == fingerprint:
                 return current
             name = await digest(f"{kind.name} {fingerprint}")
@@ -96,7 +96,7 @@ class Rollouts:
     def iter_in_flight(self) -> Iterator[tuple[str, InFlight]]:
         """Yield each change, superseded ones included, with the hosts that the next leader must know."""
         for rollout in (*self._superseded, *self._open.values()):
-            yield rollout.change_id, rollout.list_in_flight(self.in_flight_hosts.for_change(rollout.change_id))
+            yield rollout.change_id, rollout.list_in_flight(self.in_flight_hosts.get_hosts_for_change(rollout.change_id))
 
     def reset(self) -> None:
         """Forget everything: another process may have led meanwhile, and the objects have what it learned."""
@@ -108,7 +108,7 @@ class Rollouts:
         """Note that the status of a host was written. Return True if it is recorded as in flight and was left untouched."""
         rollouts = (*self._superseded, *self._open.values())
         finished = [
-            rollout.finish_status_write(host, self.in_flight_hosts.for_change(rollout.change_id)) for rollout in rollouts
+            rollout.finish_status_write(host, self.in_flight_hosts.get_hosts_for_change(rollout.change_id)) for rollout in rollouts
         ]
         return any(finished)
 
@@ -126,7 +126,7 @@ class Rollouts:
         resume_value = self._resume_value()
         return f"{resume_value}\n{fingerprint}" if resume_value else fingerprint
 
-    def _make_outdated(self, fingerprint: str) -> OpenRollout:
+    def _create_superseded_rollout(self, fingerprint: str) -> OpenRollout:
         rollout = OpenRollout(self.kind, fingerprint, None, Rollout(frozenset()), lambda: None)
         rollout.queue.supersede()
         return rollout
@@ -135,12 +135,12 @@ class Rollouts:
         former = self._open.get(group)
         members = tuple(self._list_members(group, fingerprint))
         kind = self.kind.name
-        state, heartbeats = restore_rollout(kind, name, members, self.in_flight_hosts.for_change(change_id(kind, name)))
+        state, heartbeats = restore_rollout(kind, name, members, self.in_flight_hosts.get_hosts_for_change(build_change_id(kind, name)))
         rollout = OpenRollout(self.kind, fingerprint, name, state, self._report)
         rollout.heartbeats.update(heartbeats)
         self._open[group] = rollout
         self._superseded = [
-            item for item in self._superseded if item.has_unrecorded_hosts or self.in_flight_hosts.for_change(item.change_id)
+            item for item in self._superseded if item.has_unrecorded_hosts or self.in_flight_hosts.get_hosts_for_change(item.change_id)
         ]
         if former is not None:
             former.queue.supersede()

@@ -13,16 +13,16 @@ MAX_UNAVAILABLE: Final = "transom.dev/max-unavailable"
 _SHOWN: Final = 3
 
 
-class Slots:
+class UnavailabilitySlots:
     """Limits how many nodes are away: not Ready, cordoned by Transom, or given a slot a moment ago.
 
     A node that is away longer than `hold` seconds no longer counts: a dead machine does not block upgrades.
     """
 
     def __init__(
-        self, informers: Informers, most: int, hold: float, now: Callable[[], datetime], ask: Callable[[ObjectKey], None]
+        self, informers: Informers, max_unavailable: int, hold: float, now: Callable[[], datetime], enqueue: Callable[[ObjectKey], None]
     ) -> None:
-        self._informers, self._most, self._hold, self._now, self._ask = informers, most, hold, now, ask
+        self._informers, self._most, self._hold, self._now, self._ask = informers, max_unavailable, hold, now, enqueue
         self._machines = watch_machines(informers)
         self._machine_sets = watch_machine_sets(informers)
         self._taken: dict[ObjectKey, datetime] = {}
@@ -45,10 +45,10 @@ class Slots:
         """
         key = cached.key
         others = {item for item in self._iter_away() if item != key}
-        why = _find_limit(others, self._most, "--max-unavailable")
-        if why is None and (group := self._find_group(cached)) is not None:
+        why = _explain_limit(others, self._most, "--max-unavailable")
+        if why is None and (group := self._find_machine_set_members(cached)) is not None:
             machine_set, members = group
-            why = _find_limit(
+            why = _explain_limit(
                 others & members, self._read_limit(machine_set), f"{MAX_UNAVAILABLE} of MachineSet {machine_set.name}"
             )
         if why is not None:
@@ -88,7 +88,7 @@ class Slots:
                     if cached.spec_fields.get("lifecycle") == "Node" and cached.metadata.deletion_timestamp is None:
                         yield cached.key
 
-    def _find_group(self, cached: CachedInstance) -> tuple[ObjectKey, set[ObjectKey]] | None:
+    def _find_machine_set_members(self, cached: CachedInstance) -> tuple[ObjectKey, set[ObjectKey]] | None:
         """Return the machine set of an instance if it has a limit, and the instances of its machines."""
         owner = self._find_machine_set(cached)
         if owner is None or self._limit(owner) is None:
@@ -116,11 +116,11 @@ class Slots:
         return max(1, int(text)) if text.isascii() and text.isdigit() else 1
 
 
-def _find_limit(away: set[ObjectKey], most: int, who_says: str) -> str | None:
-    if len(away) < most:
+def _explain_limit(unavailable: set[ObjectKey], max_unavailable: int, source: str) -> str | None:
+    if len(unavailable) < max_unavailable:
         return None
-    names = ", ".join(sorted(name for _, name in away)[:_SHOWN]) + (" …" if len(away) > _SHOWN else "")
-    return f"waits for {names}: {most} may be away at once ({who_says})"
+    names = ", ".join(sorted(name for _, name in unavailable)[:_SHOWN]) + (" …" if len(unavailable) > _SHOWN else "")
+    return f"waits for {names}: {max_unavailable} may be away at once ({source})"
 
 
 def _get_away_since(node: HostNode) -> datetime | None:

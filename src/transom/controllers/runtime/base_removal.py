@@ -28,7 +28,7 @@ FINALIZER: Final = "transom.dev/settings"
 LEAVE_HOST: Final = "transom.dev/leave-host"
 
 
-class Deletion(msgspec.Struct, frozen=True):
+class BaseDeletion(msgspec.Struct, frozen=True):
     """The meaning of the base's deletion. `left`: why no host is changed; None if the settings are removed.
 
     `accident`: no person removed the settings, so the effective ones stay.
@@ -43,28 +43,28 @@ def find_base(informers: SettingsInformers) -> UnstructuredObject | None:
     return informers.egress_proxies.take_snapshot().find_named(BASE)
 
 
-def is_deleted(base: UnstructuredObject | None) -> bool:
+def is_being_deleted(base: UnstructuredObject | None) -> bool:
     """Return True if the base is being deleted."""
     return base is not None and base.metadata.deletion_timestamp is not None
 
 
-async def judge_deletion(informers: SettingsInformers, objects: SettingsObjects) -> Deletion | None:
+async def judge_deletion(informers: SettingsInformers, objects: SettingsObjects) -> BaseDeletion | None:
     """Return the meaning of the base's deletion; None if it is not being deleted. Raises ApiError."""
     base = find_base(informers)
-    if base is None or not is_deleted(base):
+    if base is None or not is_being_deleted(base):
         return None
     if not await informers.is_settings_kind_permanent():
-        return Deletion("the definition of EgressProxy is being deleted", accident=True)
+        return BaseDeletion("the definition of EgressProxy is being deleted", accident=True)
     if not await informers.is_namespace_permanent():
-        return Deletion(f"namespace {informers.namespace} is being deleted", accident=True)
+        return BaseDeletion(f"namespace {informers.namespace} is being deleted", accident=True)
     if (base.metadata.annotations or {}).get(LEAVE_HOST) == "true":
-        return Deletion(f"annotation {LEAVE_HOST} is set")
+        return BaseDeletion(f"annotation {LEAVE_HOST} is set")
     if (other := _find_successor(objects.egress_proxies, objects.clusters)) is not None:
-        return Deletion(f"EgressProxy/{other} has no effect, and looks like the same under another name: name it {BASE}")
-    return Deletion()
+        return BaseDeletion(f"EgressProxy/{other} has no effect, and looks like the same under another name: name it {BASE}")
+    return BaseDeletion()
 
 
-def without_deleted_base(objects: Any, deletion: Deletion | None) -> Any:
+def without_deleted_base(objects: Any, deletion: BaseDeletion | None) -> Any:
     """Return the objects for building the settings: a base that is being deleted is empty or missing in them.
 
     Its settings of Windows still apply while hosts are restored. With OpenShift's Proxy, it was not the base.
@@ -94,18 +94,18 @@ def has_finalizer(base: UnstructuredObject) -> bool:
     return FINALIZER in (base.metadata.finalizers or ())
 
 
-async def put_finalizer(base: UnstructuredObject, leadership: "Leadership") -> None:
+async def add_finalizer(base: UnstructuredObject, leadership: "Leadership") -> None:
     """Put it on. Raises ApiError."""
-    await _set(base, [*(base.metadata.finalizers or ()), FINALIZER], leadership)
+    await _patch_finalizers(base, [*(base.metadata.finalizers or ()), FINALIZER], leadership)
 
 
-async def take_finalizer(base: UnstructuredObject, leadership: "Leadership") -> None:
+async def remove_finalizer(base: UnstructuredObject, leadership: "Leadership") -> None:
     """Remove it; those of others stay. Raises ApiError."""
-    await _set(base, [finalizer for finalizer in base.metadata.finalizers or () if finalizer != FINALIZER], leadership)
+    await _patch_finalizers(base, [finalizer for finalizer in base.metadata.finalizers or () if finalizer != FINALIZER], leadership)
     _log.info("finalizer removed", object=f"EgressProxy/{base.metadata.name}")
 
 
-async def _set(base: UnstructuredObject, finalizers: list[str], leadership: "Leadership") -> None:
+async def _patch_finalizers(base: UnstructuredObject, finalizers: list[str], leadership: "Leadership") -> None:
     meta = base.metadata
     # the version keeps a finalizer that another client added meanwhile; another event comes with it
     change = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": finalizers}}

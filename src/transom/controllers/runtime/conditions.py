@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.common.timestamps import format_timestamp
 from transom.proxy.status import StatusCondition
 
@@ -26,7 +26,7 @@ class Condition(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.message.isprintable():
-            msgspec.structs.force_setattr(self, "message", escape(self.message))
+            msgspec.structs.force_setattr(self, "message", escape_unprintable(self.message))
 
 
 Conditions = dict[str, Condition]

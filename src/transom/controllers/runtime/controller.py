@@ -60,7 +60,7 @@ Trace = Callable[[ObjectKey], AbstractContextManager[object]]
 """What lasts as long as a key is worked on."""
 
 
-async def work(controller: Controller, leadership: Leadership, places: int, trace: Trace = nullcontext) -> None:
+async def run_workers(controller: Controller, leadership: Leadership, max_concurrent: int, trace: Trace = nullcontext) -> None:
     """Work on a controller's keys, on so many at once as there are `places` and on those that rest, until the queue is closed.
 
     `trace` lasts as long as each. Raises LeaseLost where `leadership` ends; what was not finished is in the queue again then.
@@ -70,7 +70,7 @@ async def work(controller: Controller, leadership: Leadership, places: int, trac
     async def reconcile_next() -> None:
         # the task that works on a key takes it itself: one that is cancelled before it begins would leave the key taken
         try:
-            key = await queue.take(places)
+            key = await queue.take(max_concurrent)
         except QueueClosed:
             return
         group.create_task(reconcile_next())
@@ -95,10 +95,10 @@ async def _reconcile_key(controller: Controller, key: ObjectKey, leadership: Lea
         raise
     except ApiError as error:
         _log.warning("not done", error=str(error) or type(error).__name__)
-        queue.finish(key, failed=True, at_least=error.retry_after)
+        queue.finish(key, failed=True, min_backoff=error.retry_after)
     except Exception as error:  # noqa: BLE001  # one key's trouble is its own
         # what an exception says may quote a host, or a Secret
         _log.error("internal error; the other keys continue", trace="\n".join(iter_frames(error)))
         queue.finish(key, failed=True)
     else:
-        queue.finish(key, failed=outcome.failed, again=outcome.again)
+        queue.finish(key, failed=outcome.failed, requeue_after=outcome.again)

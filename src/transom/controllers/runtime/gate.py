@@ -7,7 +7,7 @@ from typing import Any, Final
 import structlog
 
 from transom.http.readiness import EndpointAnswer, has_failures, probe
-from transom.kube.backoff import set_within
+from transom.kube.backoff import wait_for_event
 from transom.proxy.settings import Egress
 
 _log: Final = structlog.get_logger("transom.settings")
@@ -15,12 +15,12 @@ AGAIN: Final = 30.0
 """Seconds until endpoints that do not answer are tried again."""
 
 
-class Gate:
+class SettingsGate:
     """Decides whether settings may hold. `run` tries the endpoints of those that wait; `decided` is called after each try."""
 
-    def __init__(self, decided: Callable[[], None], again: float = AGAIN) -> None:
-        self._decided = decided
-        self._again = again
+    def __init__(self, on_decided: Callable[[], None], retry_seconds: float = AGAIN) -> None:
+        self._decided = on_decided
+        self._again = retry_seconds
         self._passed: tuple[Any, ...] | None = None
         self._wake = asyncio.Event()
         self._tried = asyncio.Event()
@@ -29,12 +29,12 @@ class Gate:
         self.answers: list[EndpointAnswer] = []
         """What their endpoints said last; nothing before the first try."""
 
-    def can_apply(self, egress: Egress, cached: Egress | None) -> bool:
+    def can_apply(self, egress: Egress, current: Egress | None) -> bool:
         """Return True if `egress` may replace `cached`. If not, it waits, and its endpoints are probed at once."""
         way = _get_route_fields(egress)
-        same = cached is not None and _get_route_fields(cached) == way
+        same = current is not None and _get_route_fields(current) == way
         if not egress.readiness_endpoints or egress.readiness_policy == "Report" or same or way == self._passed:
-            self.withdraw()
+            self.discard_waiting()
             return True
         if self.waiting is None or _get_route_fields(self.waiting) != way:
             self.answers = []
@@ -43,7 +43,7 @@ class Gate:
         self.waiting = egress
         return False
 
-    def withdraw(self) -> None:
+    def discard_waiting(self) -> None:
         """Nothing waits any more."""
         self.waiting = None
         self.answers = []
@@ -51,7 +51,7 @@ class Gate:
     async def wait_until_tried(self, seconds: float) -> None:
         """Wait until what waits has been tried once, but not for long."""
         if self.waiting is not None:
-            await set_within(self._tried, seconds)
+            await wait_for_event(self._tried, seconds)
 
     async def run(self) -> None:
         """Try what waits, until cancelled."""
@@ -70,7 +70,7 @@ class Gate:
                     break
                 _log.warning("settings are held back: an endpoint does not answer through them")
                 self._decided()
-                await set_within(self._wake, self._again)
+                await wait_for_event(self._wake, self._again)
                 self._wake.clear()
 
 

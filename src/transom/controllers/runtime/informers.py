@@ -8,8 +8,8 @@ import msgspec
 from transom.controllers.runtime.cached import CLUSTERS, INSTANCES, NODES, CachedCluster, CachedInstance, HostNode
 from transom.controllers.runtime.watched_settings import SettingsInformers, add_kind, get_no_position
 from transom.kube.client import Client
-from transom.kube.objects import BundleHolder, Metadata, ObjectMeta, Projected
-from transom.kube.reflector import PACE, ReflectorPace
+from transom.kube.objects import BundleConfigMap, Metadata, ObjectMeta, Projected
+from transom.kube.reflector import PACE, ReflectorTimings
 from transom.kube.resources import (
     BUNDLE_HOLDERS,
     SECRETS,
@@ -28,25 +28,25 @@ from transom.windows.nodes.windows_instance import WindowsInstance, parse_ip_add
 class Informers(SettingsInformers):
     """What `transom run` sees: the settings of every cluster, instances, Nodes, ConfigMaps that ask for the bundle."""
 
-    def __init__(self, client: Client, namespace: str, pace: ReflectorPace = PACE) -> None:
+    def __init__(self, client: Client, namespace: str, pace: ReflectorTimings = PACE) -> None:
         super().__init__(client, namespace, pace)
         self.windows_instances = self.watch(INSTANCES, namespace, indexes=INSTANCE_INDEXES)
         self.nodes = self.watch(NODES, indexes={"address": _index_node_addresses})
         self.clusters = self.watch(CLUSTERS)
         self._infrastructure = {resource.kind: self.watch(resource, optional=True) for resource in INFRASTRUCTURE}
         self._kubeadm = self.watch(KUBEADM_NETWORKS, optional=True)
-        self.bundle_holders: list[Store[BundleHolder]] = [
+        self.bundle_holders: list[Store[BundleConfigMap]] = [
             self.watch(BUNDLE_HOLDERS, labels=label) for label in (INJECT_LABEL, OPENSHIFT_LABEL)
         ]
 
-    def on_settings(self, changed: Callable[[], None]) -> None:
+    def subscribe_to_settings(self, on_change: Callable[[], None]) -> None:
         """Call `changed` after each change of an object that settings are made of."""
-        super().on_settings(changed)
+        super().subscribe_to_settings(on_change)
 
         def on_cluster_change(_: ObjectKey, before: CachedCluster | None, after: CachedCluster | None) -> None:
             # the status of a thousand Clusters changes all the time
             if before is None or after is None or before.value != after.value:
-                changed()
+                on_change()
 
         self.clusters.subscribe(on_cluster_change)
 
@@ -54,14 +54,14 @@ class Informers(SettingsInformers):
             _: ObjectKey, before: CachedInfrastructure | None, after: CachedInfrastructure | None
         ) -> None:
             if before is None or after is None or (before.spec, before.status) != (after.spec, after.status):
-                changed()
+                on_change()
 
         for store in self._infrastructure.values():
             store.subscribe(on_infrastructure_change)
 
         def on_kubeadm_change(_: ObjectKey, before: CachedKubeadm | None, after: CachedKubeadm | None) -> None:
             if _get_networking(before) != _get_networking(after):
-                changed()
+                on_change()
 
         self._kubeadm.subscribe(on_kubeadm_change)
 
@@ -90,7 +90,7 @@ class Informers(SettingsInformers):
         return reader
 
 
-def read_instance(cached: CachedInstance, namespace: str) -> Objects:
+def parse_instance(cached: CachedInstance, namespace: str) -> Objects:
     """One WindowsInstance as the settings' reader sees it, with the findings of its reading."""
     reader = ObjectReader(namespace)
     reader.add(cached.value, "", get_no_position)
@@ -103,13 +103,13 @@ def _index_secret(cached: CachedInstance) -> Iterator[str]:
     yield name if isinstance(name, str) and name else "cloud-private-key"
 
 
-def get_place(cached: CachedInstance) -> str:
+def get_address_index(cached: CachedInstance) -> str:
     """Return the value of the index `place`: address and port."""
     return f"{normalize_host(str(cached.spec_fields.get('address', '')))} {cached.spec_fields.get('port', 22)}"
 
 
-def _index_place(cached: CachedInstance) -> Iterator[str]:
-    yield get_place(cached)
+def _index_address_and_port(cached: CachedInstance) -> Iterator[str]:
+    yield get_address_index(cached)
 
 
 def list_addresses(cached: CachedInstance) -> frozenset[str]:
@@ -155,7 +155,7 @@ def _index_node_addresses(node: HostNode) -> Iterable[str]:
 
 INSTANCE_INDEXES: Final[dict[str, IndexFunction[CachedInstance]]] = {
     "secret": _index_secret,
-    "place": _index_place,
+    "place": _index_address_and_port,
     "address": _index_address,
     "node": _index_node,
     "node-uid": _index_node_uid,

@@ -7,9 +7,9 @@ import msgspec
 from transom.common.installers import OPENSSH_URL
 from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.ssh.ssh_client import Timeouts
-from transom.kube.lease import TERMS, Terms
+from transom.kube.lease import TERMS, LeaseTimings
 from transom.kube.permitted_networks import PermittedNetworks
-from transom.kube.reflector import PACE, ReflectorPace
+from transom.kube.reflector import PACE, ReflectorTimings
 from transom.proxy.trust import SYSTEM_CA_FILE
 
 
@@ -47,8 +47,8 @@ class Options(msgspec.Struct, frozen=True):
     controllers: tuple[str, ...] | None = None
     """Names; None is all of them."""
     pace: HostTimings = HostTimings()
-    reflector: ReflectorPace = PACE
-    terms: Terms = TERMS
+    reflector: ReflectorTimings = PACE
+    terms: LeaseTimings = TERMS
     payload: Path | None = None
     """The directory with `payload.yaml`; None: nothing is installed on hosts."""
     payload_cache: Path | None = None

@@ -14,7 +14,7 @@ _READ: Final = (SECRETS_ANNOTATION, ADOPT)
 SELECTOR: Final = f"{MANAGED_BY}={TRANSOM},{ID_LABEL}"
 
 
-def is_own(meta: ObjectMeta, identity: str) -> bool:
+def has_owner_labels(meta: ObjectMeta, identity: str) -> bool:
     """Return True if the labels name Transom and that cluster as owner."""
     labels = meta.labels or {}
     return labels.get(MANAGED_BY) == TRANSOM and labels.get(ID_LABEL) == identity

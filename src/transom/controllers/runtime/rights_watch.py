@@ -82,14 +82,14 @@ class RightsWatch:
             self.missing, self.refused = missing, refused
             conditions: dict[str, Condition] = {}
             message = await self._describe_missing(missing) if missing else ""
-            self._tell("right missing", "RightMissing", message, before[0], missing, recorder)
+            self._report_new_problems("right missing", "RightMissing", message, before[0], missing, recorder)
             conditions[_RIGHTS] = (
                 Condition("True", "RightMissing", message)
                 if missing
                 else Condition("False", "RightsComplete", "the API server refuses no request of the operator")
             )
             message = f"the API server refuses writes: {_describe_refused(refused)}" if refused else ""
-            self._tell("write refused", "WriteRefused", message, before[1], refused, recorder)
+            self._report_new_problems("write refused", "WriteRefused", message, before[1], refused, recorder)
             conditions[_WRITES] = (
                 Condition("True", "WriteRefused", message)
                 if refused
@@ -99,7 +99,7 @@ class RightsWatch:
             if before[1] and set(before[1]) - set(refused):
                 self._retry()
 
-    def _tell(
+    def _report_new_problems(
         self,
         log_event: str,
         reason: str,

@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 import structlog
 
-from transom.controllers.runtime.base_removal import Deletion, judge_deletion, without_deleted_base
-from transom.controllers.runtime.gate import Gate
+from transom.controllers.runtime.base_removal import BaseDeletion, judge_deletion, without_deleted_base
+from transom.controllers.runtime.gate import SettingsGate
 from transom.controllers.runtime.watched_settings import SettingsInformers
-from transom.kube.backoff import set_within
+from transom.kube.backoff import wait_for_event
 from transom.kube.errors import ApiError
 from transom.proxy.objects import Networks
 from transom.proxy.settings import Egress, Instance, ResolvedSettings, WithheldSettings, resolve_settings
@@ -51,9 +51,9 @@ class CurrentSettings:
         self._listeners: list[Listener] = []
         self._update_listeners: list[Callable[[], None]] = []
         self._dirty = asyncio.Event()
-        self.gate = Gate(self._dirty.set)
+        self.gate = SettingsGate(self._dirty.set)
         self._had_any = False
-        self.deletion: Deletion | None = None
+        self.deletion: BaseDeletion | None = None
         """What it means that EgressProxy/cluster is being deleted; None where it is not."""
         self.generations: dict[str, int | None] = {}
         """Of each EgressProxy, the generation that `newest` was computed from."""
@@ -67,20 +67,20 @@ class CurrentSettings:
         """Follow the stores, until cancelled, from when all of them have been filled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.gate.run())
-            await self._follow()
+            await self._update_on_changes()
 
-    async def _follow(self) -> None:
+    async def _update_on_changes(self) -> None:
         await self._informers.wait_synced()
         while not await self._judge_deletion():  # noqa: ASYNC110  # the server is asked, nothing here changes
             await asyncio.sleep(_AGAIN)
         self.update()
         await self.gate.wait_until_tried(_FIRST_TRY)
         self.update()
-        self._informers.on_settings(self._dirty.set)
+        self._informers.subscribe_to_settings(self._dirty.set)
         self.begun.set()
         while True:
             # a definition that appears without objects changes no store, and neither does a certificate that expires
-            await set_within(self._dirty, _AGAIN if self.newest is None else REVIEW)
+            await wait_for_event(self._dirty, _AGAIN if self.newest is None else REVIEW)
             await asyncio.sleep(SETTLE)
             self._dirty.clear()
             try:
@@ -94,7 +94,7 @@ class CurrentSettings:
                 self._dirty.set()
                 await asyncio.sleep(_AGAIN)
             elif accident:
-                self._tell_updated()
+                self._notify_update_listeners()
             else:
                 self.update()
 
@@ -126,7 +126,7 @@ class CurrentSettings:
         """Call `listener` with the clusters whose settings changed."""
         self._listeners.append(listener)
 
-    def on_update(self, listener: Callable[[], None]) -> None:
+    def subscribe_to_updates(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each recomputation, with or without changes."""
         self._update_listeners.append(listener)
 
@@ -166,7 +166,7 @@ class CurrentSettings:
             return
         if self.deletion is not None and self.deletion.accident and self.newest is not None:
             # the current settings stay in effect
-            self._tell_updated()
+            self._notify_update_listeners()
             return
         self._had_any = self._had_any or len(self._informers.egress_proxies) > 0
         objects = without_deleted_base(self._informers.get_objects(), self.deletion)
@@ -176,11 +176,11 @@ class CurrentSettings:
         newest = resolve_settings(objects, self._now(), self._server)
         newest = msgspec.structs.replace(newest, findings=(*objects.findings, *newest.findings))
         if newest.own is None:
-            self.gate.withdraw()
+            self.gate.discard_waiting()
         elif not self.gate.can_apply(newest.own, self._valid.get(None)):
             # kept waiting as an invalid edit is, for every cluster: layers inherit from the base
             self.newest = newest
-            self._tell_updated()
+            self._notify_update_listeners()
             return
         before = self._valid
         settings_by_cluster: dict[Cluster, Egress | None] = {None: newest.own}
@@ -202,8 +202,8 @@ class CurrentSettings:
             _log.info("settings changed", clusters=len(changed))
             for listener in self._listeners:
                 listener(frozenset(changed))
-        self._tell_updated()
+        self._notify_update_listeners()
 
-    def _tell_updated(self) -> None:
+    def _notify_update_listeners(self) -> None:
         for listener in self._update_listeners:
             listener()

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from transom.kube import resources
-from transom.kube.bounds import get_bound
+from transom.kube.bounds import get_memory_limit
 from transom.kube.client import Client
 from transom.kube.errors import NotFound
 from transom.kube.objects import T, UnstructuredObject
-from transom.kube.reading import Malformed
-from transom.kube.reflector import PACE, Reflector, ReflectorPace
+from transom.kube.reading import MalformedObject
+from transom.kube.reflector import PACE, Reflector, ReflectorTimings
 from transom.kube.store import IndexFunction, ObjectKey, Store
 from transom.proxy.layers import OPENSHIFT_BUNDLE, OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
 from transom.sources.objects import ObjectReader, Objects
@@ -23,7 +23,7 @@ class SettingsInformers:
     `synced` once each of them has been filled for the first time. Request other kinds with `watch` before `run`.
     """
 
-    def __init__(self, client: Client, namespace: str, pace: ReflectorPace = PACE) -> None:
+    def __init__(self, client: Client, namespace: str, pace: ReflectorTimings = PACE) -> None:
         self._client = client
         self._pace = pace
         self.namespace = namespace
@@ -36,7 +36,7 @@ class SettingsInformers:
         """By the identity of a kind, the first of those that follow it."""
         self.kinds: list[str] = []
         """What each of the reflectors follows."""
-        self.on_malformed: Callable[[str, Malformed], None] = lambda _, __: None
+        self.on_malformed: Callable[[str, MalformedObject], None] = lambda _, __: None
         """Called with the kind and the errors of each invalid object of it."""
         self._stores: dict[tuple[resources.Resource[Any], str | None, str, str], Store[Any]] = {}
         self._settings: list[tuple[resources.Resource[UnstructuredObject], Store[UnstructuredObject]]] = []
@@ -74,7 +74,7 @@ class SettingsInformers:
             self.record_use((list(self._stores).index(wanted),))
             store.add_indexes(indexes or {})
             return store
-        store = self._stores[wanted] = Store(indexes, get_bound(resource))
+        store = self._stores[wanted] = Store(indexes, get_memory_limit(resource))
         reflector = Reflector(
             self._client,
             resource,
@@ -82,7 +82,7 @@ class SettingsInformers:
             namespace=namespace,
             labels=labels,
             fields=fields,
-            pace=self._pace,
+            timings=self._pace,
             on_malformed=lambda malformed: self.on_malformed(resource.kind, malformed),
             optional=optional,
         )
@@ -108,7 +108,7 @@ class SettingsInformers:
         for used in self._recordings:
             used.update(kinds)
 
-    def iter_malformed(self) -> Iterator[tuple[str, Malformed]]:
+    def iter_malformed(self) -> Iterator[tuple[str, MalformedObject]]:
         """By kind, the errors of each object that was only partly read."""
         for kind, store in zip(self.kinds, self._stores.values(), strict=True):
             for item in store.malformed.values():
@@ -124,7 +124,7 @@ class SettingsInformers:
                 for task in following:
                     task.cancel()
             for reflector in self.reflectors:
-                reflector.forget_version()
+                reflector.forget_resource_version()
 
     def list_again(self) -> None:
         """List everything again, whatever was seen: the server's objects are those of another time."""
@@ -188,7 +188,7 @@ class SettingsInformers:
             return False
         return live_namespace.metadata.deletion_timestamp is None
 
-    def on_settings(self, changed: Callable[[], None]) -> None:
+    def subscribe_to_settings(self, on_change: Callable[[], None]) -> None:
         """Call `changed` after each change of an object that settings are made of."""
 
         def on_object_change(_: ObjectKey, before: UnstructuredObject | None, after: UnstructuredObject | None) -> None:
@@ -199,7 +199,7 @@ class SettingsInformers:
                 or _get_spec_version(before) is None
                 or _get_spec_version(before) != _get_spec_version(after)
             ):
-                changed()
+                on_change()
 
         for _, store in self._settings:
             store.subscribe(on_object_change)
@@ -208,7 +208,7 @@ class SettingsInformers:
         """Return the current objects that make up the settings, without instances."""
         return self._read().build_objects()
 
-    def get_served(self, resource: resources.Resource[T]) -> resources.Resource[T] | None:
+    def get_served_resource(self, resource: resources.Resource[T]) -> resources.Resource[T] | None:
         """Return a watched kind in the version that is watched; None while the server does not serve it."""
         # asked in each pass, of dozens of kinds
         reflector = self._first.get(id(resource))

@@ -56,18 +56,18 @@ class UserDataController:
 
     def subscribe(self) -> None:
         """Follow the stores, which have been filled."""
-        self._informers.secrets.subscribe(lambda name, _, __: self._ask() if name.name == PRIVATE_KEY else None)
-        self._machines.subscribe(lambda _, before, __: self._ask() if before is None else None)
+        self._informers.secrets.subscribe(lambda name, _, __: self._enqueue_secrets() if name.name == PRIVATE_KEY else None)
+        self._machines.subscribe(lambda _, before, __: self._enqueue_secrets() if before is None else None)
         self._settings.subscribe(self._on_settings_change)
         for store in self._written:
             store.subscribe(lambda name, *_: self.queue.add(name))
-        self._ask()
+        self._enqueue_secrets()
 
     def _on_settings_change(self, clusters: frozenset[Cluster]) -> None:
         if None in clusters:
-            self._ask()
+            self._enqueue_secrets()
 
-    def _ask(self) -> None:
+    def _enqueue_secrets(self) -> None:
         for namespace in (MACHINE_API, CLUSTER_API):
             self.queue.add(ObjectKey(namespace, NAME))
 
@@ -77,7 +77,7 @@ class UserDataController:
         egress = self._settings.own
         if line is None or egress is None:
             return Result()
-        if self._informers.get_served(MACHINES) is None:
+        if self._informers.get_served_resource(MACHINES) is None:
             return Result(again=_CHECK)
         platform = self._settings.newest.networks.platform if self._settings.newest is not None else None
         made = build_user_data(line, egress, platform=platform.type if platform else "", openssh_msi=self._openssh_msi)

@@ -8,7 +8,7 @@ import msgspec
 
 from transom.common.check_results import CheckResult, Told
 from transom.common.clean_up import run_to_end
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.hosts.errors import HostError, ScriptFailed
 from transom.hosts.passes.base_pass import PassSettings, open_directory, remove_directory_without_ledger
 from transom.hosts.passes.rehearsal import GIVING_BACK_SECONDS, Rehearsal, undo_rehearsal, is_unfinished_rehearsal, run_rehearsal
@@ -190,8 +190,8 @@ def parse_origin(lines: Sequence[str], ssh_server: str) -> SystemIdentity:
     """Return which Windows a host is, from what `origin.cmd` prints: values as `reg query` shows them, and a stand-in."""
     values = {words[0]: words[2] for words in map(str.split, lines) if len(words) == 3 and words[1] == "REG_SZ"}
     stand_in = next((line.removeprefix(_STAND_IN) for line in lines if line.startswith(_STAND_IN)), "")
-    edition, language = (escape(values.get(name, "")[:_SEEN]) for name in ("EditionID", "InstallLanguage"))
-    return SystemIdentity(edition, language, ssh_server.removeprefix("SSH-2.0-"), escape(stand_in[:_SEEN]))
+    edition, language = (escape_unprintable(values.get(name, "")[:_SEEN]) for name in ("EditionID", "InstallLanguage"))
+    return SystemIdentity(edition, language, ssh_server.removeprefix("SSH-2.0-"), escape_unprintable(stand_in[:_SEEN]))
 
 
 def describe_use(state: ObservedState) -> str:

@@ -8,7 +8,7 @@ from typing import cast
 import asyncssh
 from asyncssh.sftp import start_sftp_client
 
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.hosts.errors import (
     ConnectionLost,
     FileBusy,
@@ -107,7 +107,7 @@ def _is_text(data: bytes) -> bool:
 
 def explain_refused_channel(error: asyncssh.ChannelOpenError) -> HostError:
     """Return why a channel was not opened, of a connection that is alive."""
-    reason = escape(error.reason[:_REASON])
+    reason = escape_unprintable(error.reason[:_REASON])
     if error.code == asyncssh.OPEN_REQUEST_SESSION_FAILED:
         return ForcedCommand(f"the SSH server of the host runs no command for this user ({reason}). {FORCED_REMEDY}")
     return TooFewSessions(f"the SSH server of the host opens no further session ({reason}). {_SESSIONS_REMEDY}")

@@ -11,7 +11,7 @@ import asyncssh
 import msgspec
 from asyncssh.packet import PacketDecodeError
 
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 from transom.hosts.errors import (
     ConnectionLost,
     FileBusy,
@@ -145,7 +145,7 @@ class SshTransport:
         self.channels = 0
         peer = connection.get_extra_info("peername")
         self.reached = (parse_ip_address(str(peer[0])) if peer else None) or ""
-        self.server = escape(str(connection.get_extra_info("server_version") or ""))
+        self.server = escape_unprintable(str(connection.get_extra_info("server_version") or ""))
 
     async def run(self, path: str) -> ScriptResult:
         """As Transport says. Ends the connection when nothing comes for as long as a channel may be silent."""

@@ -7,7 +7,7 @@ annotation can stay, and waiting clients see that the request was handled.
 from collections.abc import Mapping
 from typing import Final
 
-from transom.common.escaping import escape
+from transom.common.escaping import escape_unprintable
 
 RECONCILE: Final = "transom.dev/reconcile"
 """Look at the host now."""
@@ -21,4 +21,4 @@ def read_request_annotation(annotations: Mapping[str, str] | None, name: str) ->
 
     Two values with the same first 256 characters are one request: an annotation can be much longer than a status should be.
     """
-    return escape((annotations or {}).get(name, "")[:_LONGEST])
+    return escape_unprintable((annotations or {}).get(name, "")[:_LONGEST])
