@@ -19,7 +19,7 @@ from tests.sources.bad_input import BAD, LIMITED
 from tests.support.bundles import certificate, cluster, config_map, egress_proxy, secret, write
 
 from transom.proxy.trust import parse_bundle
-from transom.sources.directory import load
+from transom.sources.directory import load_objects
 from transom.sources.examination import examine_objects
 
 RUNS = 7
@@ -77,7 +77,7 @@ def pairs() -> Iterator[Pair]:
         text = Path(path, "manifests.yaml").read_bytes()
         yield from alternating(
             "settings of 1,000 clusters, read, merged and validated",
-            lambda: cpu_of(lambda: examine_objects(load([path]), now)),
+            lambda: cpu_of(lambda: examine_objects(load_objects([path]), now)),
             lambda: cpu_of(lambda: list(yaml.load_all(text, yaml.CSafeLoader))),  # the safe one
         )
 
@@ -100,10 +100,10 @@ def main() -> None:
         directory = Path(name)
         (directory / "fleet").mkdir()
         path = fleet(directory / "fleet")
-        objects = load([path])
+        objects = load_objects([path])
         assert not examine_objects(objects, now).errors
         print(f"merge and validate {CLUSTERS:,} clusters: {least(lambda: examine_objects(objects, now)):.3f} s of CPU")
-        print(f"the same, files read too: {least(lambda: examine_objects(load([path]), now), 3):.3f} s of CPU")
+        print(f"the same, files read too: {least(lambda: examine_objects(load_objects([path]), now), 3):.3f} s of CPU")
 
         bundle = "".join(certificate(f"CA {number}") for number in range(150))
         data = bundle.encode()

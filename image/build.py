@@ -86,7 +86,7 @@ def merge(base_image: Base, tree: Path, output: Path) -> None:
 def _build_image(base_image: Base, wheel: Path, target: Layout, tree: Path, epoch: int) -> Image:
     _write_tree(base_image, wheel, tree, epoch)
     for layer in base_image.layers:
-        target.take(layer, base_image.directory / "layout")
+        target.link_layer(layer, base_image.directory / "layout")
     labels = {"org.opencontainers.image.title": "transom", "org.opencontainers.image.version": __version__}
     return Image((*base_image.layers, target.write_layer(tree)), base_image.architecture, {**root.CONFIG, "Labels": labels})
 

@@ -60,7 +60,7 @@ def test_a_layer_of_another_layout(tmp_path: Path) -> None:
     base = read_image(below)
     layout = Layout(tmp_path / "layout", EPOCH)
     for layer in base.layers:
-        layout.take(layer, below)
+        layout.link_layer(layer, below)
     digest = layout.write(
         [Image((*base.layers, layout.write_layer(tree(tmp_path / "more", ("b",)))), "amd64", base.config)], "2", {}
     )

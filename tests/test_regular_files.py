@@ -19,7 +19,7 @@ from transom.kube import kubeconfig
 from transom.kube.kubeconfig import ClusterEntry, SelectedContext, User
 from transom.kube.tls import build_tls_context
 from transom.oci.image_files import extract_files
-from transom.sources.directory import iter_values, load
+from transom.sources.directory import iter_values, load_objects
 
 _SECONDS: Final = 20.0
 
@@ -34,7 +34,7 @@ def run_command(*arguments: str) -> str:
 def read_manifests(path: Path) -> str:
     """Return the findings of a directory of manifests."""
     assert not list(iter_values([str(path.parent)]))
-    return str(load([str(path.parent)]).findings)
+    return str(load_objects([str(path.parent)]).findings)
 
 
 def read_tls(**files: str) -> Any:

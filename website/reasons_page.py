@@ -81,7 +81,7 @@ def _render_alert(alert: Alert) -> Iterator[str]:
     yield f"{alert.impact} ({alert.severity}, after {alert.minutes} minutes)\n"
     yield "**What to do**:\n"
     yield from (f"- {each.replace('](../', '](').replace('](Transom', '](runbooks/Transom')}" for each in alert.fix)
-    runbook = f"[runbook](runbooks/{alert.page})"
+    runbook = f"[runbook](runbooks/{alert.runbook_file})"
     yield f"\nThe alert ends automatically after you fix this. The {runbook} lists what to check, and the expression.\n"
 
 

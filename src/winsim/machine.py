@@ -26,7 +26,7 @@ _ROOT = re.compile("%SystemRoot%", re.IGNORECASE)
 
 _VERSION = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\Windows NT\CurrentVersion"
 _EVERY_HOST: tuple[Key, ...] = tuple(
-    Registry().apply(
+    Registry().apply_edits(
         [
             SetValue(BOOT, "BootId", build_dword(0)),
             CreateKey(BOOT_MARK),
@@ -141,7 +141,7 @@ class Machine(ABC):
 
     def edit(self, edits: Iterable[Edit]) -> None:
         """Apply edits to the registry, as a user at the console could."""
-        self.registry = self.registry.apply(edits)
+        self.registry = self.registry.apply_edits(edits)
 
     @property
     def registry(self) -> Registry:

@@ -193,7 +193,7 @@ class ServiceManager:
         ]
         if depends:
             edits.append(SetValue(path, "DependOnService", build_multi_sz(depends)))
-        self._host.registry = self._host.registry.apply(edits)
+        self._host.registry = self._host.registry.apply_edits(edits)
         made = self._services[name] = SimulatedService(name, image, depends, start_type, self._host.system_log)
         self._host.system_log.write(7045, name, image)
         return made
@@ -211,7 +211,7 @@ class ServiceManager:
         edits.append(
             SetValue(path, "DependOnService", build_multi_sz(depends)) if depends else DeleteValue(path, "DependOnService")
         )
-        self._host.registry = self._host.registry.apply(edits)
+        self._host.registry = self._host.registry.apply_edits(edits)
 
     def disable(self, name: str) -> None:
         """Disable a service, as `sc config NAME start= disabled` does; a running service keeps running."""
@@ -372,4 +372,4 @@ class ServiceManager:
 
     def _forget(self, service: SimulatedService) -> None:
         self._services.pop(service.name, None)
-        self._host.registry = self._host.registry.apply([DeleteKey(rf"{SERVICES}\{service.name}")])
+        self._host.registry = self._host.registry.apply_edits([DeleteKey(rf"{SERVICES}\{service.name}")])

@@ -38,7 +38,7 @@ async def test_cut_at_every_request(
         nothing = target(desk)
 
         async def done(what: Target) -> HostReport:
-            report = await host_pass.report(what)
+            report = await host_pass.run_and_report(what)
             assert report.error is None, report
             return report
 
@@ -50,7 +50,7 @@ async def test_cut_at_every_request(
             at += 1
             cuts.begin()
             host.faults.schedule_fault(Fault(at, when, "cut"))
-            await host_pass.report(wanted if cut == "apply" else nothing)
+            await host_pass.run_and_report(wanted if cut == "apply" else nothing)
             came = host.faults.ordered is None
             host.faults.cancel_fault()
             if await cuts.met():

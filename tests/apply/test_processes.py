@@ -58,7 +58,7 @@ async def test_a_gather_starts_no_more_than_it_may(tmp_path: Path, scope: str, b
             desk.write(wanted, bundle=bundle or PEM[0])
             for result in ("changed", "unchanged"):
                 host.processes.clear()
-                told = await host_pass.report(target(desk))
+                told = await host_pass.run_and_report(target(desk))
                 assert (told.result, told.error) == (result, None)
                 counts = [len(gather) for gather in gathers(host.processes)]
                 assert max(counts) <= PROCESSES, gathers(host.processes)

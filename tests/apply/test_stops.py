@@ -47,7 +47,7 @@ class Bench:
 async def _converged(desk: Desk, *, remove: bool = False) -> HostReport:
     """What a following apply of this person does."""
     wanted = target(desk).without_settings() if remove else target(desk)
-    return await HostPass(state.open_host_keys(), state.build_pass_settings(Timeouts())).report(wanted)
+    return await HostPass(state.open_host_keys(), state.build_pass_settings(Timeouts())).run_and_report(wanted)
 
 
 @pytest.fixture

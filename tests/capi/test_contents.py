@@ -262,7 +262,7 @@ def test_of_two_clusters_with_one_id_the_older_has_it() -> None:
     elsewhere = cluster("new", "org-other", labels=label, creationTimestamp="2026-01-03T00:00:00Z")
     (one,) = find_identity_conflicts(read(new, old, elsewhere)[0].clusters).values()
     assert (one.later, one.holder) == (("org-giantswarm", "new"), ("org-giantswarm", "old"))
-    assert "have one id, same: the older, old, has it" in one.text
+    assert "have one id, same: the older, old, has it" in one.message
 
 
 def test_of_two_clusters_from_files_no_age_is_claimed(tmp_path: Path) -> None:

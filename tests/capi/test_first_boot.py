@@ -14,7 +14,7 @@ from tests.windows.authorities import authorities, der, sha1
 
 from transom.capi.check.worker_inputs import InputFile
 from transom.proxy.settings import Egress
-from transom.sources.directory import load
+from transom.sources.directory import load_objects
 from transom.sources.examination import examine_objects
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, STORES
 from transom.windows.ledger import MANAGER
@@ -64,7 +64,7 @@ def desk(machine: Machine, tmp_path: Path) -> Desk:
 
 
 def egress(desk: Desk) -> Egress:
-    settings = examine_objects(load([str(desk.manifests)]), datetime.now(UTC), None).settings.own
+    settings = examine_objects(load_objects([str(desk.manifests)]), datetime.now(UTC), None).settings.own
     assert settings is not None
     return settings
 

@@ -136,7 +136,7 @@ def test_300_hosts_that_were_not_reached_or_all_failed_are_on_one_screen(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """After a Ctrl-C it is to be seen what was done, and a proxy that is away fails on everybody."""
-    hosts = [host(number) if number < 20 else host(number, changes=(), restarted=()).skip(STOPPED) for number in range(300)]
+    hosts = [host(number) if number < 20 else host(number, changes=(), restarted=()).as_skipped(STOPPED) for number in range(300)]
     stopped = printed(Report(tuple(hosts), stopped=True), width, monkeypatch, capsys, planned=False).splitlines()
     assert len(stopped) <= 50
     assert " ".join(stopped[-1:]).endswith("300 hosts: 20 changed, 280 skipped")
@@ -148,14 +148,14 @@ def test_300_hosts_that_were_not_reached_or_all_failed_are_on_one_screen(
 def test_who_was_not_begun_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(2, "done")
     progress.print_host_result(host(1))
-    progress.print_host_result(host(2).skip(STOPPED))
+    progress.print_host_result(host(2).as_skipped(STOPPED))
     assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == ["win-1"]
 
 
 def test_who_is_skipped_is_told_with_the_reason_and_before_who_failed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    skipped = [host(number, changes=(), restarted=()).skip("not changed: the rollout stopped") for number in range(2, 9)]
+    skipped = [host(number, changes=(), restarted=()).as_skipped("not changed: the rollout stopped") for number in range(2, 9)]
     report = Report((host(1, result="failed", error="no answer", changes=()), *skipped), stopped=True)
     lines = [line.strip() for line in printed(report, 100, monkeypatch, capsys, planned=False).splitlines()]
     assert lines[:3] == [

@@ -26,7 +26,7 @@ from tests.support.command import run
 
 from transom.proxy.secret import Secret
 from transom.proxy.url import parse, redact_text
-from transom.sources.directory import load
+from transom.sources.directory import load_objects
 from transom.sources.examination import examine_objects
 
 COMMANDS = (
@@ -248,7 +248,7 @@ def test_a_url_shows_no_userinfo(url: str) -> None:
 def test_objects_show_no_secret(tmp_path: Path) -> None:
     spec = {"httpProxy": "http://u:hunter2@p.x:1"}
     stored = secret("creds", stringData={"username": "u", "password": "hunter2"})
-    objects = load([write(tmp_path, egress_proxy(spec), openshift_proxy(spec, spec), stored)])
+    objects = load_objects([write(tmp_path, egress_proxy(spec), openshift_proxy(spec, spec), stored)])
     examined = examine_objects(objects, NOW)
     out = io.StringIO()
     Console(file=out, width=200).print(objects, examined, Pretty(objects), Pretty(examined))

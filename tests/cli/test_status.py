@@ -359,7 +359,7 @@ def test_after_a_rollback_the_manifests_are_not_what_hosts_have(tmp_path: Path, 
     objects, examined = examine_objects(Source(filename=(files,)))
     (target,) = list_targets(objects, examined.settings, ssh_config=True)
     report = msgspec.structs.replace(build_host_report(target, PassResult()), result="changed")
-    HostRecords(tmp_path / "state" / "transom").note(target, report, "rollback")
+    HostRecords(tmp_path / "state" / "transom").record_result(target, report, "rollback")
     rows = json.loads(run("status", "-f", files, "-o", "json").out)["objects"]
     (host,) = (row for row in rows if row["kind"] == "WindowsInstance")
     assert (host["ready"], host["reason"]) == ("False", "RolledBack")

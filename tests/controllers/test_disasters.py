@@ -430,7 +430,7 @@ async def test_something_else_answers_in_the_servers_place(stricken: Cluster, pa
     """What it says is no list of nothing, and no lease of nobody."""
     async with story(stricken, terms=TERMS, pace=PACE) as told:
         told.gate.answer = lambda _: PAGES[page]()
-        told.operator.informers.list_again()
+        told.operator.informers.restart_listing()
         told.gate.cut()
         await until(lambda: not told.operator.working)
         await asyncio.sleep(1)

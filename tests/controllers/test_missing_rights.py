@@ -435,7 +435,7 @@ async def test_a_right_that_is_missing_at_the_start(installed: Installed, right:
         await until(lambda: installed.reported(right))
         await check_status_and_doctor(installed, right)
         if right.verb == "list":
-            assert right.resource.rstrip("s") in operator.describe_unread().lower()
+            assert right.resource.rstrip("s") in operator.describe_unread_kinds().lower()
         if right.resource in BASE_KINDS and right.verb == "list":
             assert not operator.ready
         elif right == HASH_KEY:

@@ -36,7 +36,7 @@ from transom.http.downloads import DownloadError
 from transom.oci.image_files import ImageError, extract_files
 from transom.proxy.secret import Secret
 from transom.proxy.trust import format_pem, parse_bundle
-from transom.sources.directory import iter_values, load
+from transom.sources.directory import iter_values, load_objects
 from transom.sources.payload_build import _DownloadTask
 from transom.windows.payload.payload import PayloadFile
 
@@ -111,7 +111,7 @@ def list_inputs(files: Files) -> tuple[str, ...]:
 
 
 def _load_manifests(path: Path) -> Any:
-    loaded = load([str(path)])
+    loaded = load_objects([str(path)])
     assert len(list(iter_values([str(path)]))) < 100_000
     return len(loaded.findings), [egress_proxy.metadata.name for egress_proxy in loaded.egress_proxies]
 

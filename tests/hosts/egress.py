@@ -43,7 +43,7 @@ def wants(value: str | None) -> Callable[[ObservedState], Plan]:
             notes = {FIRST: "running", SECOND: "check"}
             held = state.registry.find_key(RESTARTS)
             edits += [SetValue(RESTARTS, name, build_sz(note)) for name, note in notes.items() if not (held and held.get(name))]
-        after = state.registry.apply(edits).find_key(RESTARTS)
+        after = state.registry.apply_edits(edits).find_key(RESTARTS)
         owing = tuple(name for name in (SECOND, FIRST) if after and after.get(name))
         steps = (Step("service-environment", f"{FIRST}: HTTPS_PROXY", "add", "set"),) if edits else ()
         return Plan(steps, tuple(edits), stop=owing, start=owing[::-1], forget=value is None and known)

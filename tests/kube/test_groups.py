@@ -53,7 +53,7 @@ async def test_who_asks_at_the_same_time_shares_the_answer_and_who_comes_later_a
         return number
 
     groups = ApiGroups(get_json)
-    one, other, *absent = (asyncio.ensure_future(groups.fetch(path)) for path in ("/apis/a", "/apis/a", *["/apis/absent"] * 2))
+    one, other, *absent = (asyncio.ensure_future(groups.fetch_shared_json(path)) for path in ("/apis/a", "/apis/a", *["/apis/absent"] * 2))
     await asyncio.sleep(0)
     one.cancel()
     answering.set()
@@ -62,4 +62,4 @@ async def test_who_asks_at_the_same_time_shares_the_answer_and_who_comes_later_a
         with pytest.raises(NotFound):
             await task
     assert asked == ["/apis/a", "/apis/absent"]
-    assert await groups.fetch("/apis/a") == 3
+    assert await groups.fetch_shared_json("/apis/a") == 3

@@ -45,7 +45,7 @@ def test_it_starts_again_and_keeps_the_first_contradiction() -> None:
     for version in ("9", "3", "2"):
         history.observe_version("configmaps", version)
     assert " 3" in history.evidence
-    history.forget()
+    history.reset_history()
     assert (history.replaced.is_set(), history.evidence) == (False, "")
     for version in ("2", "3"):
         history.observe_version("configmaps", version)

@@ -349,7 +349,7 @@ def test_a_lease_of_an_earlier_time_is_noticed_and_generations_go_on(behind: int
         leases.value, leases.version = copy
         await asyncio.sleep(5)
         assert leases.histories["second"].replaced.is_set()
-        leases.histories["second"].forget()
+        leases.histories["second"].reset_history()
         await asyncio.sleep(60)
         assert not leases.histories["second"].replaced.is_set()
         assert second.generations == sorted({*second.generations})

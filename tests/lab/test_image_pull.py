@@ -94,7 +94,7 @@ async def test_what_it_has_booted_with_is_not_used_once_it_is_removed(containerd
     host_pass = HostPass(NoHostKeys(), PassSettings(Owner("tests", "boots")))
 
     async def applied(wanted: settings.Egress) -> str:
-        report = await host_pass.report(Target(instance, wanted, Secret(ssh.key.read_text())))
+        report = await host_pass.run_and_report(Target(instance, wanted, Secret(ssh.key.read_text())))
         assert report.error is None
         return report.result
 

@@ -109,7 +109,7 @@ class World:
             controllers = ("egress", "hosts", "pods")
             options = Options(self.cluster.namespace, 1, controllers=controllers, pace=pace, reflector=PATIENT)
             operator = Operator(Client(connection), options, metrics.observe)
-            metrics.follow(operator)
+            metrics.register_operator(operator)
             address = "127.0.0.1", self.operator_port
             async with serve(address, lambda: operator.ready, metrics), at_work(operator):
                 yield gate

@@ -40,7 +40,7 @@ async def metrics(tmp_path: Path) -> OperatorMetrics:
     """Of an operator that has not begun."""
     connection = connect(str(Path(write(tmp_path, KUBECONFIG, name="config"), "config")))
     made = OperatorMetrics()
-    made.follow(Operator(Client(connection), Options()))
+    made.register_operator(Operator(Client(connection), Options()))
     await connection.close()
     return made
 

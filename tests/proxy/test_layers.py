@@ -19,7 +19,7 @@ from tests.support.bundles import (
 
 from transom.proxy.objects import LabelSelector
 from transom.proxy.settings import Egress
-from transom.sources.directory import load
+from transom.sources.directory import load_objects
 from transom.sources.examination import Examined, examine_objects
 from transom.windows.nodes.windows_instance import WindowsInstance
 
@@ -35,7 +35,7 @@ USERINFO = "us%C3%A9r:hunter2%25%5E%26%21%22%5C%C3%A9%20x"
 
 
 def examined(tmp_path: Path, *objects: dict[str, Any]) -> Examined:
-    return examine_objects(load([write(tmp_path, *objects)]), NOW)
+    return examine_objects(load_objects([write(tmp_path, *objects)]), NOW)
 
 
 def urls(egress: Egress | None) -> tuple[str | None, str | None]:
@@ -166,7 +166,7 @@ def instance(lifecycle: str = "Egress", **spec: Any) -> dict[str, Any]:
 
 
 def hosts(found_in: Path) -> tuple[WindowsInstance, ...]:
-    return load([str(found_in)]).windows_instances
+    return load_objects([str(found_in)]).windows_instances
 
 
 def test_settings_of_a_host(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import yaml
 from tests.support.bundles import NOW, certificate, cluster, config_map, egress_proxy, openshift_proxy, write
 from tests.support.command import run
 
-from transom.sources.directory import load
+from transom.sources.directory import load_objects
 from transom.sources.examination import examine_objects
 
 TABLE: list[dict[str, Any]] = yaml.load(
@@ -59,7 +59,7 @@ def manifests(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row["row"]) for row in TABLE])
 def test_row(row: dict[str, Any], tmp_path: Path) -> None:
-    examined = examine_objects(load([write(tmp_path, *manifests(row))]), NOW)
+    examined = examine_objects(load_objects([write(tmp_path, *manifests(row))]), NOW)
     assert not examined.errors
     if "own" in row:
         assert examined.settings.own is not None
@@ -79,7 +79,7 @@ def test_row(row: dict[str, Any], tmp_path: Path) -> None:
 def test_the_server_of_the_kubeconfig_is_the_last_word_on_the_api_servers_host(
     known: tuple[str, ...], host: str, tmp_path: Path
 ) -> None:
-    objects = load([write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), *(OBJECTS[name] for name in known))])
+    objects = load_objects([write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), *(OBJECTS[name] for name in known))])
     own = examine_objects(objects, NOW, "https://10.1.2.3:6443").settings.own
     assert own is not None
     assert own.api_server_known
@@ -115,7 +115,7 @@ def test_machines_that_no_item_covers(
     items: str, addresses: list[tuple[str, str]], outside: tuple[str, ...], tmp_path: Path
 ) -> None:
     base = egress_proxy({"httpProxy": "http://p.x:1", "noProxy": items})
-    examined = examine_objects(load([write(tmp_path, base, cluster("prod"), machine("m", *addresses))]), NOW)
+    examined = examine_objects(load_objects([write(tmp_path, base, cluster("prod"), machine("m", *addresses))]), NOW)
     told = [finding for finding in examined.findings if finding.field == "spec.infrastructureRef"]
     assert [item.object for item in told] == (["Cluster/org-x/prod"] if outside else [])
     for address in outside:
@@ -128,17 +128,17 @@ def test_a_layer_names_the_machines_network(tmp_path: Path) -> None:
         egress_proxy({"httpProxy": "http://p.x:1"}),
         egress_proxy({"networks": {"machineNetwork": ["10.1.0.0/16"]}}, "l"),
     )
-    examined = examine_objects(load([write(tmp_path, base, layer, cluster("prod"), machine("m", ("InternalIP", "10.1.1.5")))]), NOW)
+    examined = examine_objects(load_objects([write(tmp_path, base, layer, cluster("prod"), machine("m", ("InternalIP", "10.1.1.5")))]), NOW)
     assert not [finding for finding in examined.findings if finding.field == "spec.infrastructureRef"]
     layer = egress_proxy({"networks": {"machineNetwork": ["10.1.0.0/16", "x"], "podNetwork": ["10.0.0.0/8"]}}, "l")
-    examined = examine_objects(load([write(tmp_path, base, layer, cluster("prod"))]), NOW)
+    examined = examine_objects(load_objects([write(tmp_path, base, layer, cluster("prod"))]), NOW)
     assert {error.field for error in examined.errors} == {"spec.networks.machineNetwork[1]", "spec.networks.podNetwork"}
 
 
 def test_a_network_that_is_everything_is_named(tmp_path: Path) -> None:
     network = {"services": {"cidrBlocks": ["0.0.0.0/0"]}, "pods": {"cidrBlocks": ["::/0"]}}
     base = egress_proxy({"httpProxy": "http://p.x:1", "networks": {"machineNetwork": ["0.0.0.0/0"]}})
-    examined = examine_objects(load([write(tmp_path, base, cluster("prod", clusterNetwork=network))]), NOW)
+    examined = examine_objects(load_objects([write(tmp_path, base, cluster("prod", clusterNetwork=network))]), NOW)
     assert {finding.field for finding in examined.findings if "is every address" in finding.message} == {
         "spec.clusterNetwork.services.cidrBlocks[0]",
         "spec.clusterNetwork.pods.cidrBlocks[0]",
@@ -149,7 +149,7 @@ def test_a_network_that_is_everything_is_named(tmp_path: Path) -> None:
 def test_a_network_of_the_clusters_objects_that_is_everything_is_named(tmp_path: Path) -> None:
     status = {"serviceNetwork": ["0.0.0.0/0", "172.30.0.0/16"], "clusterNetwork": [{"cidr": "10.0.0.0/0"}]}
     network = {"apiVersion": "config.openshift.io/v1", "kind": "Network", "metadata": {"name": "cluster"}, "status": status}
-    objects = load([write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), network)])
+    objects = load_objects([write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), network)])
     examined = examine_objects(objects, NOW)
     assert {finding.field for finding in examined.findings if "is every address" in finding.message} == {
         "status.serviceNetwork",
@@ -162,7 +162,7 @@ def test_a_network_of_the_clusters_objects_that_is_everything_is_named(tmp_path:
 def test_a_services_network_without_an_address_for_dns_is_named(services: str, told: int, tmp_path: Path) -> None:
     network = {"services": {"cidrBlocks": [services]}, "pods": {"cidrBlocks": ["10.244.0.0/16"]}}
     directory = write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), cluster("prod", clusterNetwork=network))
-    fields = [finding.field for finding in examine_objects(load([directory]), NOW).findings if "too small" in finding.message]
+    fields = [finding.field for finding in examine_objects(load_objects([directory]), NOW).findings if "too small" in finding.message]
     assert fields == ["spec.clusterNetwork.services.cidrBlocks[0]"] * told
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.support.bundles import NOW, egress_proxy, openshift_proxy, write
 
 from transom.proxy.finding import Finding
-from transom.sources.directory import load
+from transom.sources.directory import load_objects
 from transom.sources.examination import examine_objects
 
 PLAIN, SECRET, TLS = "http://proxy.example:3128", "http://u:hunter2@proxy.example:3128", "https://proxy.example:3129"
@@ -27,7 +27,7 @@ def given(**fields: str) -> dict[str, Any]:
 
 
 def warnings(directory: Path, *objects: dict[str, Any]) -> list[Finding]:
-    found = examine_objects(load([write(directory, *objects)]), NOW)
+    found = examine_objects(load_objects([write(directory, *objects)]), NOW)
     assert "hunter2" not in repr(found.findings)
     return [finding for finding in found.findings if "OpenSSH" in finding.message or "WinHTTP" in finding.message]
 
@@ -78,7 +78,7 @@ def test_winhttp(tmp_path: Path, win_http: bool, http_proxy: str, https_proxy: s
     ],
 )
 def test_windows_powershell(tmp_path: Path, power_shell: bool, spec: dict[str, str], field: str, word: str) -> None:
-    found = examine_objects(load([write(tmp_path, egress_proxy(spec | {"windows": {"powerShell": power_shell}}))]), NOW)
+    found = examine_objects(load_objects([write(tmp_path, egress_proxy(spec | {"windows": {"powerShell": power_shell}}))]), NOW)
     result = [finding for finding in found.findings if "Windows PowerShell" in finding.message]
     assert [(item.severity, item.field, word in item.message) for item in result] == (
         [("warning", field, True)] if field else []

@@ -25,7 +25,7 @@ from transom.controllers.egress.status import build_validity, select_findings
 from transom.proxy import no_proxy_findings
 from transom.proxy.clients.lint import judge_item
 from transom.proxy.finding import Place
-from transom.sources.directory import load
+from transom.sources.directory import load_objects
 from transom.sources.examination import examine_objects
 
 TABLE: list[dict[str, Any]] = yaml.load(
@@ -77,7 +77,7 @@ def rows() -> list[Any]:
 @pytest.mark.parametrize(("settings", "expected"), rows())
 def test_row(settings: dict[str, Any], expected: list[dict[str, str]], tmp_path: Path) -> None:
     named = [item for item in NAMED if item["metadata"]["name"] in str(settings["spec"])]
-    findings = examine_objects(load([write(tmp_path, settings, *named)]), NOW).findings
+    findings = examine_objects(load_objects([write(tmp_path, settings, *named)]), NOW).findings
     given = [f for f in findings if f.severity == "error" or not f.message.startswith("the cluster's ")]
     own = f"{settings['kind']}/cluster"
     wanted = [(row.get("severity", "error"), row.get("object", own), row["field"], row["says"]) for row in expected]
@@ -135,7 +135,7 @@ def test_one_url_is_none_for_chart_operator(
     objects: list[dict[str, Any]], lacking: list[tuple[str, str]], tmp_path: Path
 ) -> None:
     """It is said once, however many clusters there are, by validate and on the object."""
-    findings = examine_objects(load([write(tmp_path, *objects, cluster("a"), cluster("b"))]), NOW).findings
+    findings = examine_objects(load_objects([write(tmp_path, *objects, cluster("a"), cluster("b"))]), NOW).findings
     found = [finding for finding in findings if "chart-operator" in finding.message]
     assert [(item.object, item.field, item.severity) for item in found] == [(*item, "warning") for item in lacking]
     for entry in found:
@@ -144,5 +144,5 @@ def test_one_url_is_none_for_chart_operator(
         told = build_validity(name, spec, select_findings(name, spec, "transom-system", findings, proxy), proxy)["Valid"]
         assert told.status == "True"
         assert entry.message in told.message
-    alone = examine_objects(load([write(tmp_path, *objects)]), NOW).findings
+    alone = examine_objects(load_objects([write(tmp_path, *objects)]), NOW).findings
     assert not [item for item in alone if "chart-operator" in item.message], "there is no workload cluster"

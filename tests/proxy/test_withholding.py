@@ -24,7 +24,7 @@ from tests.support.bundles import (
 from tests.support.command import run
 
 from transom.proxy.layers import ALL_CONSUMERS, WITH_CREDENTIALS
-from transom.sources.directory import load
+from transom.sources.directory import load_objects
 from transom.sources.examination import Examined, examine_objects
 
 TOKEN = "hunter2withheld"  # fake, and found by this name
@@ -39,7 +39,7 @@ NOTHING: dict[str, list[str]] = {}
 
 
 def examined(tmp_path: Path, *objects: dict[str, Any]) -> Examined:
-    return examine_objects(load([write(tmp_path, *objects, SECRET)]), NOW)
+    return examine_objects(load_objects([write(tmp_path, *objects, SECRET)]), NOW)
 
 
 ROWS: list[tuple[str, list[dict[str, Any]], list[str], dict[str, list[str]]]] = [

@@ -135,5 +135,5 @@ def test_the_page_tells_of_each_reason_and_each_alert_where_links_lead() -> None
     for alert in ALERTS:
         told = sections[alert.name.lower()]
         assert alert.impact in told
-        assert f"runbooks/{alert.page}" in told
+        assert f"runbooks/{alert.runbook_file}" in told
         assert "**What to do**:\n\n- " in told

@@ -8,7 +8,7 @@ import yaml
 from tests.support.bundles import NOW, certificate, config_map, openshift_proxy, write
 from tests.support.command import run
 
-from transom.sources.directory import load
+from transom.sources.directory import load_objects
 from transom.sources.examination import examine_objects
 
 EXAMPLES = Path(__file__).parent / "examples"
@@ -30,7 +30,7 @@ def test_the_rfc() -> None:
     assert ran.code == 0
     assert {finding["severity"] for finding in ran.json} == {"warning"}
     assert lists(file)["org-giantswarm/mycluster"] == RFC
-    egress = examine_objects(load([file]), NOW).settings.clusters["org-giantswarm", "mycluster"]
+    egress = examine_objects(load_objects([file]), NOW).settings.clusters["org-giantswarm", "mycluster"]
     assert egress is not None
     assert egress.http_proxy is not None
     assert egress.http_proxy.reveal() == "http://myProxyUser:mySuperSecretPassword@192.168.52.220:3128"
@@ -41,7 +41,7 @@ def test_what_the_rfc_could_not_do() -> None:
     mesh = "members.mesh.corpdomain.net"
     found = lists(file)
     assert [mesh in found[f"org-a/{name}"].split(",") for name in ("one", "two", "three")] == [True, True, False]
-    clusters = examine_objects(load([file]), NOW).settings.clusters
+    clusters = examine_objects(load_objects([file]), NOW).settings.clusters
     urls = {name: (egress.http_proxy, egress.https_proxy) for (_, name), egress in clusters.items() if egress}
     shown = {name: tuple(url and url.reveal() for url in pair) for name, pair in urls.items()}
     base = "http://192.168.52.220:3128"
@@ -57,7 +57,7 @@ def test_the_windows_enhancement_on_openshift(tmp_path: Path) -> None:
     # its enhancement has the password in the URL, which the first boot of a machine cannot use
     found = [(item["severity"], item["field"]) for item in ran.json]
     assert (ran.code, found) == (0, [("warning", "spec.httpProxy"), ("warning", "spec.httpsProxy")])
-    own = examine_objects(load(files), NOW).settings.own
+    own = examine_objects(load_objects(files), NOW).settings.own
     assert own is not None
     assert [held.subject for held in own.trust] == ["CN=Proxy CA,O=Corp\\, Inc"]
     assert own.no_proxy.split(",")[0] == ".cluster.local"
@@ -76,7 +76,7 @@ def test_a_cluster_without_a_proxy(tmp_path: Path) -> None:
     directory = write(tmp_path, openshift_proxy({"trustedCA": {"name": ""}}, {}))
     ran = run("validate", "-f", directory, "-o", "json")
     assert (ran.code, ran.json) == (0, [])
-    own = examine_objects(load([directory]), NOW).settings.own
+    own = examine_objects(load_objects([directory]), NOW).settings.own
     assert own is not None
     assert not own.configured
 
@@ -93,7 +93,7 @@ def test_every_field(tmp_path: Path) -> None:
     ]
     ran = run("validate", "-o", "json", *(part for file in files for part in ("-f", file)))
     assert (ran.code, ran.json) == (0, [])
-    own = examine_objects(load(files), NOW).settings.own
+    own = examine_objects(load_objects(files), NOW).settings.own
     assert own is not None
     assert own.https_proxy is not None
     assert own.https_proxy.reveal() == "http://user:hunter2%25@proxy.corp.example:3128"

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from tests.support.bundles import NOW, cluster, private_key, secret, write
 
-from transom.sources.directory import load
+from transom.sources.directory import load_objects
 from transom.sources.examination import examine_objects
 from transom.windows.nodes.windows_instance import read_private_key as key_of
 
@@ -95,7 +95,7 @@ def instance(name: str = "win-1", **spec: Any) -> dict[str, Any]:
     ],
 )
 def test_instance(spec: dict[str, Any], wrong: list[str], tmp_path: Path) -> None:
-    found = examine_objects(load([write(tmp_path, instance(**spec), KEY, OTHER, cluster("prod"))]), NOW)
+    found = examine_objects(load_objects([write(tmp_path, instance(**spec), KEY, OTHER, cluster("prod"))]), NOW)
     assert [(error.object, error.field) for error in found.errors] == [
         ("WindowsInstance/transom-system/win-1", field) for field in wrong
     ]
@@ -115,12 +115,12 @@ def test_instance(spec: dict[str, Any], wrong: list[str], tmp_path: Path) -> Non
     ],
 )
 def test_a_secret_without_a_usable_key(held: dict[str, Any], object_: str, field: str, tmp_path: Path) -> None:
-    found = examine_objects(load([write(tmp_path, instance(), secret("cloud-private-key", **held))]), NOW)
+    found = examine_objects(load_objects([write(tmp_path, instance(), secret("cloud-private-key", **held))]), NOW)
     assert [(error.object, error.field) for error in found.errors] == [(object_, field)]
 
 
 def test_the_key_is_a_secret(tmp_path: Path) -> None:
-    objects = load([write(tmp_path, instance(), KEY)])
+    objects = load_objects([write(tmp_path, instance(), KEY)])
     (host,) = objects.windows_instances
     key = key_of(host, objects)
     assert key is not None
@@ -129,20 +129,20 @@ def test_the_key_is_a_secret(tmp_path: Path) -> None:
 
 
 def test_one_host_is_one_instance(tmp_path: Path) -> None:
-    found = examine_objects(load([write(tmp_path, instance(), instance("win-2", address="WIN-1.example.com"), KEY)]), NOW)
+    found = examine_objects(load_objects([write(tmp_path, instance(), instance("win-2", address="WIN-1.example.com"), KEY)]), NOW)
     assert [(error.object, error.field) for error in found.errors] == [("WindowsInstance/transom-system/win-2", "spec.address")]
 
 
 def test_an_object_twice(tmp_path: Path) -> None:
-    found = examine_objects(load([write(tmp_path, instance(), KEY), write(tmp_path, instance(), name="more.yaml")]), NOW)
+    found = examine_objects(load_objects([write(tmp_path, instance(), KEY), write(tmp_path, instance(), name="more.yaml")]), NOW)
     assert any("duplicate object" in error.message for error in found.errors)
 
 
 def test_another_version_of_the_api(tmp_path: Path) -> None:
-    found = examine_objects(load([write(tmp_path, instance() | {"apiVersion": "transom.dev/v1"})]), NOW)
+    found = examine_objects(load_objects([write(tmp_path, instance() | {"apiVersion": "transom.dev/v1"})]), NOW)
     assert [error.field for error in found.errors] == ["apiVersion"]
 
 
 def test_another_kind_of_ours(tmp_path: Path) -> None:
-    found = examine_objects(load([write(tmp_path, instance() | {"kind": "EgressProxies"})]), NOW)
+    found = examine_objects(load_objects([write(tmp_path, instance() | {"kind": "EgressProxies"})]), NOW)
     assert [error.field for error in found.errors] == ["kind"]

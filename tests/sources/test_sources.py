@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.bundles import NOW, cluster, config_map, egress_proxy, secret, write
 
-from transom.sources.directory import load
+from transom.sources.directory import load_objects
 from transom.sources.examination import Examined, examine_objects
 from transom.sources.yaml_text import InvalidText, parse_value, read_documents
 
@@ -18,7 +18,7 @@ PROXY = egress_proxy({"httpProxy": "http://p.x:1"})
 
 
 def examined(tmp_path: Path, *objects: dict[str, Any]) -> Examined:
-    return examine_objects(load([write(tmp_path, *objects)]), NOW)
+    return examine_objects(load_objects([write(tmp_path, *objects)]), NOW)
 
 
 def openshift(kind: str, **fields: Any) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def test_other_kinds_and_binary_secrets_are_nobodys_business(tmp_path: Path) -> 
 
 def test_typed_lists(tmp_path: Path) -> None:
     listed = {"apiVersion": "v1", "kind": "ConfigMapList", "items": [{"metadata": {"name": "a"}, "data": {"k": "v"}}]}
-    objects = load([write(tmp_path, listed)])
+    objects = load_objects([write(tmp_path, listed)])
     held = objects.find_config_map("transom-system", "a")
     assert held is not None
     assert held.data == {"k": "v"}
@@ -102,7 +102,7 @@ def test_the_place_of_an_item_of_a_list(tmp_path: Path) -> None:
         "  - {apiVersion: transom.dev/v1alpha1, kind: EgressProxy, metadata: {name: cluster},\n"
         "     spec: {httpProxy: ftp://x}}\n"
     )
-    (error,) = examine_objects(load([str(tmp_path)]), NOW).errors
+    (error,) = examine_objects(load_objects([str(tmp_path)]), NOW).errors
     assert (error.line, error.column, error.field) == (5, 24, "spec.httpProxy")
 
 
@@ -161,8 +161,8 @@ def test_hidden_files_are_nobodys_manifests(tmp_path: Path) -> None:
     (tmp_path / ".sops.yaml").write_text("creation_rules: []\n")
     (tmp_path / ".github" / "workflows").mkdir(parents=True)
     (tmp_path / ".github" / "workflows" / "ci.yaml").write_text("on: push\n")
-    found = load([str(tmp_path)])
+    found = load_objects([str(tmp_path)])
     assert found.findings == ()
     assert [item.place.file for item in found.egress_proxies] == [str(tmp_path / name)]
     # who names one means it
-    assert load([str(tmp_path / ".sops.yaml")]).findings != ()
+    assert load_objects([str(tmp_path / ".sops.yaml")]).findings != ()

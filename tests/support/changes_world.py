@@ -259,11 +259,11 @@ class ChangesWorld(HostsWorld):
         if node.cordoned_for is not None:
             put_back = self.interruptions.get_rollback_condition(case.cached)
             if put_back is not None or (purpose is None and self.interruptions.is_heartbeat_awaited(key)):
-                await self.interruptions.give_back(case.cached, node, self.leadership)
+                await self.interruptions.uncordon_when_ready(case.cached, node, self.leadership)
                 await self._leave(name, one)
                 return
         elif purpose is None:
-            self.interruptions.forget(key)
+            self.interruptions.release_node_slot(key)
         one.stage = "connect"
         if purpose is None:
             one.alone = node.cordoned_for is not None
@@ -360,13 +360,13 @@ class ChangesWorld(HostsWorld):
         if one.alone and not one.given and has_applied_settings(one.target.egress, found):
             rollout.record_result(name, "conforming")
         elif not one.alone:
-            self.turns.report(rollout, case, one.target, found, one.record, self.leadership)
+            self.turns.report_pass(rollout, case, one.target, found, one.record, self.leadership)
         if one.drained:
             self.interruptions.record_pass(case.cached, found, one.record.heartbeat_before_change)
             if (upgrade := self.interruptions.get_rollout(key)) is not None:
                 egress = _egress(one.given) if one.given else one.target.egress
                 got = msgspec.structs.replace(one.target, egress=egress)
-                self.turns.report(upgrade, case, got, found, one.record, self.leadership)
+                self.turns.report_pass(upgrade, case, got, found, one.record, self.leadership)
         elif found.error is None and not found.plan and self.upgrade.has[name] == self.upgrade.want:
             upgrade = await self.upgrade.rollouts.get_or_open(one.target, self.digest)
             self.turns.report_conforming(upgrade, case, one.target, found, one.record, self.leadership)
@@ -376,14 +376,14 @@ class ChangesWorld(HostsWorld):
         interrupted = one.drained or node.cordoned_for is not None
         up_to_date = self.upgrade.has[name] == self.upgrade.want
         if found.error is None and not found.waiting and up_to_date and interrupted:
-            await self.interruptions.give_back(case.cached, node, self.leadership)
+            await self.interruptions.uncordon_when_ready(case.cached, node, self.leadership)
         if one.given and self._node(name).cordoned_for is None:
             self.queue.add(key)
         await self._leave(name, one)
 
     async def _leave(self, name: str, one: Pass) -> None:
         self.marks[name] = self.turns.build_markers(self._case(name), one.target)
-        await self.turns.finish(ObjectKey(NAMESPACE, name), self.leadership)
+        await self.turns.finish_status_write(ObjectKey(NAMESPACE, name), self.leadership)
         del self.passes[name]
         for change in self.changes:
             change.rollouts.release_turn(name)

@@ -244,9 +244,9 @@ class World(HostsWorld):
     async def _end(self, name: str, found: PassResult) -> None:
         one = self.passes[name]
         assert one.rollout is not None
-        self.turns.report(one.rollout, self._case(name), one.target, found, one.record, self.leadership)
+        self.turns.report_pass(one.rollout, self._case(name), one.target, found, one.record, self.leadership)
         self.marks[name] = self.turns.build_markers(self._case(name), one.target)
-        await self.turns.finish(ObjectKey(NAMESPACE, name), self.leadership)
+        await self.turns.finish_status_write(ObjectKey(NAMESPACE, name), self.leadership)
         del self.passes[name]
         self._done(name)
         for rollout in self.rollouts.halted.values():

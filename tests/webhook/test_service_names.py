@@ -73,9 +73,9 @@ async def test_nothing_is_read_while_nobody_needs_it(tmp_path: Path) -> None:
         serve(bench.server, service("shop", "web"))
         await asyncio.sleep(0.05)
         assert not bench.server.is_watched(PATH)
-        assert (bench.services.reflector.lists, bench.services.describe_unread()) == (0, [])
+        assert (bench.services.reflector.lists, bench.services.list_unread_kinds()) == (0, [])
         bench.services.set_watch_needed(needed=True)
-        assert bench.services.describe_unread() == ["Service"]
+        assert bench.services.list_unread_kinds() == ["Service"]
         await until(lambda: bench.decided == 1)
         assert bench.services.list_names("shop") == {"web"}
         await until(lambda: bench.server.is_watched(PATH))
@@ -204,7 +204,7 @@ async def test_the_option_is_switched_while_pods_are_created(tmp_path: Path) -> 
         changed = settings("Add", "http://other.corp.example:3128")
         changed["metadata"]["resourceVersion"] = "8"
         server.send(path, msgspec.json.encode({"type": "MODIFIED", "object": changed}) + b"\n")
-        await until(lambda: webhook._services.describe_unread() == ["Service"])
+        await until(lambda: webhook._services.list_unread_kinds() == ["Service"])
         assert create_pod(webhook, "team-a") == ([], [])
         assert not webhook.egress.service_names  # type: ignore[union-attr]
         listed.set()

@@ -30,7 +30,7 @@ def wish(
     if proxied:
         edits += [SetValue(s.path, "Environment", build_multi_sz([*(s.environment or ()), "NO_PROXY=x"])) for s in services]
     return DesiredState(
-        Registry().apply(edits),
+        Registry().apply_edits(edits),
         tuple(Service(service.name, UP) for service in services),
         files=files or {},
         sizes=dict.fromkeys(files or {}, 7),
@@ -43,7 +43,7 @@ def wish(
 
 def host(*services: tuple[str, ServiceState], **fields: object) -> ObservedState:
     edits = [SetValue(rf"{SERVICES}\{name}", "ImagePath", build_expand_sz(rf"C:\other\{name}.exe")) for name, _ in services]
-    state = ObservedState(Registry().apply(edits), tuple(Service(name, how) for name, how in services), boot=3, dependencies={})
+    state = ObservedState(Registry().apply_edits(edits), tuple(Service(name, how) for name, how in services), boot=3, dependencies={})
     return msgspec.structs.replace(state, **fields)
 
 

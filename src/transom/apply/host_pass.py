@@ -129,7 +129,7 @@ class HostPass:
             for observer in self.observers:
                 observer.on_end(target, result)
 
-    async def report(self, target: Target) -> HostReport:
+    async def run_and_report(self, target: Target) -> HostReport:
         """Run one pass over a host that waits for no other host, and return its report."""
         return build_host_report(target, await self.run(target), dry_run=self.dry_run)
 

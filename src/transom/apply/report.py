@@ -41,7 +41,7 @@ class HostReport(msgspec.Struct, frozen=True):
         """Whether nothing was done, or read, since the command was stopped."""
         return self.result == "skipped" and (self.error or "").startswith("stopped ")
 
-    def skip(self, why: str) -> "HostReport":
+    def as_skipped(self, why: str) -> "HostReport":
         """Return a report on the same host, to which nothing was done."""
         return msgspec.structs.replace(self, result="skipped", error=why)
 

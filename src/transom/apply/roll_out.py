@@ -145,7 +145,7 @@ async def roll_out(
         for group in groups:
             for _, target in sorted(unfinished.items(), key=lambda item: item[0]):
                 if compute_settings_key(target.egress) == group.change:
-                    yield target, build_host_report(target, PassResult()).skip(format_halt_message(group.turns.state))
+                    yield target, build_host_report(target, PassResult()).as_skipped(format_halt_message(group.turns.state))
     except asyncio.CancelledError:
         being_changed = {task for task, (group, _, target) in running.items() if target.instance.name in group.begun}
         async for task in _cancel_all(running, being_changed):
@@ -153,7 +153,7 @@ async def roll_out(
             del unfinished[number]
             yield target, _build_stopped_report(target, task, was_started=task in being_changed)
         for target in unfinished.values():
-            yield target, build_host_report(target, PassResult()).skip(STOPPED)
+            yield target, build_host_report(target, PassResult()).as_skipped(STOPPED)
         raise
     finally:
         for task in running:
@@ -189,7 +189,7 @@ def _build_stopped_report(target: Target, task: "asyncio.Future[PassResult]", *,
         return build_host_report(target, PassResult(error=Stopped("changing" if was_started else "reading"), begun=was_started))
     pass_result = get_result_or_default(task, lambda error: PassResult(error=error, begun=True))
     return (
-        build_host_report(target, PassResult()).skip(STOPPED) if pass_result.waiting else build_host_report(target, pass_result)
+        build_host_report(target, PassResult()).as_skipped(STOPPED) if pass_result.waiting else build_host_report(target, pass_result)
     )
 
 

@@ -48,9 +48,9 @@ def complete_instance(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the WindowsInstances of the files that the user named, else of the cluster."""
     own = ctx.params.get("namespace") or ctx.params.get("transom_namespace") or NAMESPACE
     if paths := ctx.params.get("filename"):
-        from transom.sources.directory import load
+        from transom.sources.directory import load_objects
 
-        return _filter_by_prefix((windows_instance.name for windows_instance in load(paths, own).windows_instances), incomplete)
+        return _filter_by_prefix((windows_instance.name for windows_instance in load_objects(paths, own).windows_instances), incomplete)
 
     async def list_names(client: "Client") -> list[str]:
         from transom.kube.resources import WINDOWS_INSTANCES

@@ -56,14 +56,14 @@ def load_and_examine(source: Source) -> "tuple[Objects, Examined]":
     from transom.sources.examination import examine_objects
 
     if source.filename:
-        from transom.sources.directory import load
+        from transom.sources.directory import load_objects
 
         for flag, item in (("--context", source.context), ("--kubeconfig", source.kubeconfig)):
             if item:
                 fail(f"{flag} is of no use with -f: the objects come from the files")
-        objects, server = load(source.filename, source.own), None
+        objects, server = load_objects(source.filename, source.own_namespace), None
     else:
-        objects, server = run_with_client(source, lambda client: _load_from_cluster(client, source.own), no_cluster_hint=WITHOUT_CLUSTER)
+        objects, server = run_with_client(source, lambda client: _load_from_cluster(client, source.own_namespace), no_cluster_hint=WITHOUT_CLUSTER)
     return objects, examine_objects(objects, datetime.now(UTC), server)
 
 

@@ -178,24 +178,24 @@ def write_objects(source: "Source", output: Format, *, dry_run: bool) -> None:
     from transom.cli.cluster import run_with_client
     from transom.cli.findings import print_findings
     from transom.common.counting import format_count
-    from transom.controllers.clusters.bootstrap import ObjectsReport, with_server_clusters, write
-    from transom.sources.directory import load
+    from transom.controllers.clusters.bootstrap import ObjectsReport, with_server_clusters, write_cluster_objects
+    from transom.sources.directory import load_objects
     from transom.sources.examination import examine_objects
 
     paths = source.filename
     if not paths or not source.context:
         fail("--objects needs -f PATH, and --context NAME, so that it is said which cluster is written to")
 
-    async def write_cluster_objects(client: "Client") -> ObjectsReport:
-        objects = await with_server_clusters(client, load(paths, source.own))
+    async def load_and_write(client: "Client") -> ObjectsReport:
+        objects = await with_server_clusters(client, load_objects(paths, source.own_namespace))
         examined = examine_objects(objects, datetime.now(UTC), client.connection.server)
         print_findings(examined.findings, sys.stderr)
         if examined.errors:
             fail(f"the manifests have {format_count(len(examined.errors), 'error')}", ExitCode.INVALID)
-        return await write(client, objects, examined.settings, dry_run=dry_run)
+        return await write_cluster_objects(client, objects, examined.settings, dry_run=dry_run)
 
     with exit_when_stopped("before anything was written"):
-        report = run_with_client(source, write_cluster_objects, reports=True)
+        report = run_with_client(source, load_and_write, reports=True)
     if not report.objects and not report.errors:
         print_to_stderr("transom: no Cluster of the manifests gets objects by these settings; Clusters of the server alone do not count")
     if output is Format.TEXT:

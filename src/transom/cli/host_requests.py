@@ -69,7 +69,7 @@ def create_request_id() -> str:
 
 def request_host_action(verb: HostAction, selection: HostSelection, waiting: WaitOptions, output: Format) -> None:
     """Ask `verb` of the selected hosts, and with --wait wait for the operator; ends the command."""
-    selection.check(verb.value)
+    selection.require_selection(verb.value)
     seconds = waiting.seconds
     _run_requests(verb, selection, seconds, output)
 
@@ -86,7 +86,7 @@ def print_plans(verb: HostAction, selection: HostSelection, output: Format) -> N
     """Print what would be asked of the selected hosts, and ask nothing; ends the command."""
 
     async def run(client: Client) -> RequestReport:
-        plans = [plan_request(verb, item, create_request_id()) for item in await selection.read(client)]
+        plans = [plan_request(verb, item, create_request_id()) for item in await selection.read_instances(client)]
         hosts = tuple(HostRequestResult(plan.name, plan.result, plan.message, plan.warnings) for plan in plans)
         return RequestReport(describe_server(client.connection), hosts=hosts)
 
@@ -103,7 +103,7 @@ def _format_line(made: HostRequestResult) -> str:
 
 def _run_requests(verb: HostAction, selection: HostSelection, seconds: float | None, output: Format) -> None:
     async def run(client: Client) -> RequestReport:
-        return await HostRequests(client, selection.own, output).run(verb, selection, seconds)
+        return await HostRequests(client, selection.own_namespace, output).run(verb, selection, seconds)
 
     with exit_when_stopped("before anything was requested"):
         report = run_with_client(selection, run, reports=True)
@@ -130,7 +130,7 @@ class HostRequests:
 
     async def run(self, verb: HostAction, selection: HostSelection, seconds: float | None) -> RequestReport:
         """Make the requests; wait for them where `seconds` say for how long. Raises ApiError."""
-        selected = await selection.read(self._client)
+        selected = await selection.read_instances(self._client)
         server = describe_server(self._client.connection)
         print_to_stderr(f"transom: on {server}, namespace {self._namespace}")
         requests: dict[str, HostRequestResult] = {}

@@ -33,18 +33,18 @@ class HostSelection(ClusterOptions, frozen=True):
         """Whether no host is selected."""
         return not (self.hosts or self.every or self.selector)
 
-    def check(self, command: str) -> None:
+    def require_selection(self, command: str) -> None:
         """End the command with 2 where it does not say which hosts, or says it twice."""
         if self.is_empty:
             fail(f"{command}: no host selected: name hosts, or use --all or -l LABELS")
         if self.every and (self.hosts or self.selector):
             fail("--all selects every host: leave out the names, and -l")
 
-    async def read(self, client: "Client") -> "list[Value]":
+    async def read_instances(self, client: "Client") -> "list[Value]":
         """Return the selected WindowsInstances; ends the command if a name matches none, or if none exists. Raises ApiError."""
-        instances = await list_instances(client, self.own, self.selector)
+        instances = await list_instances(client, self.own_namespace, self.selector)
         names = [str(item["metadata"]["name"]) for item in instances]
-        where = f"namespace {self.own} of {describe_server(client.connection)}"
+        where = f"namespace {self.own_namespace} of {describe_server(client.connection)}"
         labelled = f" with the labels {self.selector}" if self.selector else ""
         if not self.hosts:
             if not instances:

@@ -55,7 +55,7 @@ async def read_cluster_facts(client: Client, namespace: str) -> ClusterFacts:
         ListQuery(_BINDINGS, fields=f"metadata.name={NAME}"),
     ]
     cluster_answers = await run_queries(client, queries, required=False)
-    kinds = {item.what: item.resource.kind for item in queries}
+    kinds = {item.display_name: item.resource.kind for item in queries}
     return ClusterFacts(
         namespace,
         version,

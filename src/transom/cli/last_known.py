@@ -52,14 +52,14 @@ class HostRecords:
     def __init__(self, state: Path) -> None:
         self._directory = state / "last"
 
-    def read(self, target: Target) -> HostRecord | None:
+    def read_record(self, target: Target) -> HostRecord | None:
         """Return the record of a host; None if this machine never worked on it."""
         try:
             return msgspec.json.decode(read_regular_file(self._get_file(target)), type=HostRecord)
         except (OSError, msgspec.MsgspecError, UnicodeError):
             return None
 
-    def note(self, target: Target, report: HostReport, command: Command) -> None:
+    def record_result(self, target: Target, report: HostReport, command: Command) -> None:
         """Keep how a command on a host came out. Raises OSError."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         noted = HostRecord(datetime.now(UTC), command, report.result, len(report.changes), report.error, report.reason)
@@ -88,7 +88,7 @@ def read_recorded_overview(source: Source, labels: str = "") -> Overview:
         for target in list_targets(objects, examined.settings, ssh_config=True)
         if wanted.matches(target.instance.metadata.labels)
     ]
-    hosts = [build_host_row(target, source, kept.read(target), _has_current_settings(target, passed)) for target in targets]
+    hosts = [build_host_row(target, source, kept.read_record(target), _has_current_settings(target, passed)) for target in targets]
     own = examined.settings.own
     proxies = [
         _build_settings_row(egress_proxy.metadata.name, examined.findings, own if egress_proxy.metadata.name == BASE else None)
@@ -162,7 +162,7 @@ def _format_next_step(reason: str, address: str, apply: str) -> str:
 
 
 def _has_current_settings(target: Target, passed: HealthySettingsStore) -> bool | None:
-    known = passed.read(target)
+    known = passed.read_settings(target)
     return compute_settings_key(known[0]) == compute_settings_key(target.egress) if known else None
 
 
@@ -178,7 +178,7 @@ def _build_settings_row(name: str, findings: tuple[Finding, ...], own: Egress | 
 
 def read_recorded_details(target: Target, source: Source, records: HostRecords) -> HostDetails:
     """Return the details of one host of the manifests."""
-    noted, egress = records.read(target), target.egress
+    noted, egress = records.read_record(target), target.egress
     host = build_host_row(target, source, noted, _has_current_settings(target, HealthySettingsStore(create_directory())))
     http, https = (parse(item.reveal()).redacted if item else "" for item in (egress.http_proxy, egress.https_proxy))
     settings = HostSettings(

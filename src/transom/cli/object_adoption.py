@@ -36,7 +36,7 @@ def adopt_selected_objects(selection: HostSelection, timeout: str, output: Forma
     if objects:
         _adopt_objects(selection, objects, output, yes=yes)
         return
-    selection.check("adopt")
+    selection.require_selection("adopt")
     if yes:
         adopt_hosts(selection, seconds, output)
     else:
@@ -53,7 +53,7 @@ def _adopt_objects(selection: HostSelection, objects: list[str], output: Format,
 
     async def run(client: Client) -> list[dict[str, object]]:
         return [
-            await _adopt_object(client, kind, name, selection.own if kind.namespaced else None, yes=yes)
+            await _adopt_object(client, kind, name, selection.own_namespace if kind.namespaced else None, yes=yes)
             for kind, name in wanted
         ]
 

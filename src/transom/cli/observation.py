@@ -46,7 +46,7 @@ class ListQuery(msgspec.Struct, frozen=True):
     """Whether a missing right to read it is not reported."""
 
     @property
-    def what(self) -> str:
+    def display_name(self) -> str:
         """As people call it."""
         return f"{self.resource.plural} in {self.namespace}" if self.namespace else self.resource.plural
 
@@ -86,7 +86,7 @@ async def run_queries(client: Client, queries: Sequence[ListQuery], *, required:
         if isinstance(entry, StatusError):
             refused.append(entry)
             if not item.quiet:
-                unread.append(ReadFailure(item.what, str(entry)))
+                unread.append(ReadFailure(item.display_name, str(entry)))
         elif entry is None and kind in OWN_KINDS:
             undefined.append(kind)
         else:

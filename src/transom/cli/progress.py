@@ -126,7 +126,7 @@ class Progress(PassObserver):
         """Return the report of an unfinished host after a second signal; `untouched` is the one of a host without a visit."""
         if untouched.name in self._changing:
             return msgspec.structs.replace(untouched, result="failed", error=CHANGE_CUT)
-        return untouched.skip(STOPPED_AT_ONCE if untouched.name in self._working else STOPPED)
+        return untouched.as_skipped(STOPPED_AT_ONCE if untouched.name in self._working else STOPPED)
 
     def format_progress(self) -> str:
         """Return who failed, which host takes longest, and what the others wait for."""

@@ -45,7 +45,7 @@ class SettingsRecorder(PassObserver):
         if result is None:
             return
         try:
-            self._passed.note(target, result)
+            self._passed.record_settings(target, result)
         except OSError as error:
             place = error.filename or create_directory()
             self._progress.warn(f"{place}: {error.strerror}: `transom rollback` will not know these settings")
@@ -71,11 +71,11 @@ async def apply_settings(targets: list[Target], options: HostOptions, manager: M
 
             reports = roll_out(free, changing.run, max_concurrent=options.workers, all_at_once=all_at_once, report_stage=print_stage)
             async for target, report in reports:
-                collected.add(target, report)
-            comparisons = run_concurrently(waiting, comparing.report, options.workers, build_default=_build_fault_report)
+                collected.add_report(target, report)
+            comparisons = run_concurrently(waiting, comparing.run_and_report, options.workers, build_default=_build_fault_report)
             async for target, report in comparisons:
-                skipped = report.skip(waits[compute_settings_key(target.egress)]) if report.result == "changed" else report
-                collected.add(target, skipped)
+                skipped = report.as_skipped(waits[compute_settings_key(target.egress)]) if report.result == "changed" else report
+                collected.add_report(target, skipped)
     return collected.report
 
 
@@ -87,7 +87,7 @@ async def roll_back_settings(targets: list[Target], options: HostOptions, manage
         collected = CollectedReports(targets, progress, "rollback")
         async with collected:
             async for target, report in roll_out(targets, observed.run, max_concurrent=options.workers, all_at_once=True):
-                collected.add(target, report)
+                collected.add_report(target, report)
     return collected.report
 
 
@@ -98,9 +98,9 @@ async def compare_hosts(targets: list[Target], options: HostOptions, manager: Ma
         observed = replace(host_pass, observers=(progress,))
         collected = CollectedReports(targets, progress, "diff")
         async with collected:
-            comparisons = run_concurrently(targets, observed.report, options.workers, build_default=_build_fault_report)
+            comparisons = run_concurrently(targets, observed.run_and_report, options.workers, build_default=_build_fault_report)
             async for target, report in comparisons:
-                collected.add(target, report)
+                collected.add_report(target, report)
     return collected.report
 
 
@@ -118,7 +118,7 @@ class CollectedReports:
         self._kept = HostRecords(create_directory())
         self._found: dict[str, HostReport] = {}
         self._stopped = False
-        self._described = register_stop_plan(progress.build_stop_plan, self._cut)
+        self._described = register_stop_plan(progress.build_stop_plan, self._build_interrupted_report)
 
     async def __aenter__(self) -> None:
         self._described.__enter__()
@@ -128,16 +128,16 @@ class CollectedReports:
         self._stopped = kind is not None and issubclass(kind, asyncio.CancelledError)
         return self._stopped
 
-    def _cut(self) -> Report:
+    def _build_interrupted_report(self) -> Report:
         """All hosts at this moment, in which everything is left."""
         self._progress.hide_bar()
         for target in self._targets:
             if target.instance.place.object not in self._found:
-                self.add(target, self._progress.build_interrupted_report(build_host_report(target, PassResult())))
+                self.add_report(target, self._progress.build_interrupted_report(build_host_report(target, PassResult())))
         self._stopped = True
         return self.report
 
-    def add(self, target: Target, report: HostReport) -> None:
+    def add_report(self, target: Target, report: HostReport) -> None:
         """One host more."""
         self._found[target.instance.place.object] = report
         self._progress.print_host_result(report)
@@ -145,7 +145,7 @@ class CollectedReports:
             # what is known of it is from before
             return
         try:
-            self._kept.note(target, report, self._command)
+            self._kept.record_result(target, report, self._command)
         except OSError as error:
             self._progress.warn(
                 f"{error.filename or create_directory()}: {error.strerror}: `transom status -f` will not know of it"
@@ -155,7 +155,7 @@ class CollectedReports:
     def report(self) -> Report:
         """All hosts, in the order of the targets."""
         hosts = (
-            self._found.get(target.instance.place.object) or build_host_report(target, PassResult()).skip(STOPPED)
+            self._found.get(target.instance.place.object) or build_host_report(target, PassResult()).as_skipped(STOPPED)
             for target in self._targets
         )
         return Report(tuple(hosts), self._stopped)

@@ -83,7 +83,7 @@ class HealthySettingsStore:
     def __init__(self, directory: Path) -> None:
         self._directory = directory / "passed"
 
-    def read(self, target: Target) -> list[Egress]:
+    def read_settings(self, target: Target) -> list[Egress]:
         """Those of a host; none where it was never worked on from here, or with another key or version. Raises OSError."""
         seals = [_create_cipher(target, key) for key in (target.key, *target.previous) if key is not None]
         if not seals:
@@ -95,13 +95,13 @@ class HealthySettingsStore:
             return []
         return [kept.to_egress() for kept in present]
 
-    def note(self, target: Target, result: PassResult) -> None:
+    def record_settings(self, target: Target, result: PassResult) -> None:
         """Keep what a pass has proved: that the host is healthy with its settings, or had none before. Raises OSError."""
         if target.key is None:
             return
         # what an earlier key sealed is sealed anew
-        present = self.read(msgspec.structs.replace(target, previous=()))
-        known = list(present or self.read(target))
+        present = self.read_settings(msgspec.structs.replace(target, previous=()))
+        known = list(present or self.read_settings(target))
         if not known and result.before is not None and result.before.registry.find_key(LEDGER) is None:
             known = [Egress(windows=target.egress.windows)]
         settled = result.plan is not None and not result.plan and result.error is None
@@ -118,7 +118,7 @@ class HealthySettingsStore:
     def find_previous_settings(self, target: Target) -> Egress | None:
         """Return the newest settings that differ from those the host should have now."""
         return next(
-            (item for item in self.read(target) if compute_settings_key(item) != compute_settings_key(target.egress)), None
+            (item for item in self.read_settings(target) if compute_settings_key(item) != compute_settings_key(target.egress)), None
         )
 
     def _get_file(self, target: Target) -> Path:

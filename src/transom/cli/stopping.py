@@ -77,10 +77,10 @@ class _SignalState:
     def exit_code(self) -> int:
         return 128 + (self.first or signal.SIGINT)
 
-    def describe(self) -> StopPlan:
+    def build_stop_plan(self) -> StopPlan:
         return self.descriptions[-1].plan() if self.descriptions else NOTHING
 
-    def receive(self, number: int, _: FrameType | None) -> None:
+    def handle_signal(self, number: int, _: FrameType | None) -> None:
         """Handle a signal. Raises KeyboardInterrupt where no event loop runs, StoppedAtOnce for a second signal."""
         if self.at_once:
             os._exit(self.exit_code)
@@ -96,7 +96,7 @@ class _SignalState:
 
     def _handle_first_signal(self, number: signal.Signals) -> None:
         self.first, self._since = number, time.monotonic()
-        plan = self.describe()
+        plan = self.build_stop_plan()
         signal.setitimer(signal.ITIMER_REAL, plan.seconds)
         if self.cancel is not None:
             self.cancel(plan)
@@ -106,7 +106,7 @@ class _SignalState:
     def _stop_at_once(self, how: str) -> None:
         self.at_once = True
         signal.setitimer(signal.ITIMER_REAL, _AT_ONCE_SECONDS)
-        left = self.describe().left
+        left = self.build_stop_plan().left
         if left:
             self.is_reported = True
             # whatever is written just now: this line does not wait for it
@@ -115,7 +115,7 @@ class _SignalState:
                 os.write(2, (line if not os.isatty(2) else f"\n{line}").encode("utf-8", "replace"))
         raise StoppedAtOnce
 
-    def report(self, line: str) -> None:
+    def print_stop_line(self, line: str) -> None:
         self.is_reported = True
         if sys.stderr.isatty():
             # the line that the terminal has `^C` on
@@ -150,7 +150,7 @@ def handle_signals() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (*_NAMES, signal.SIGALRM)}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN or number == signal.SIGALRM:
-            signal.signal(number, _stop.receive)
+            signal.signal(number, _stop.handle_signal)
     try:
         yield
     except (SystemExit, KeyboardInterrupt):
@@ -170,7 +170,7 @@ def _end_process() -> None:
     """End without the interpreter's own end, which waits for threads: one may be resolving a name."""
     try:
         if not _stop.is_reported:
-            _stop.report(f"transom: stopped by {get_signal_name()}")
+            _stop.print_stop_line(f"transom: stopped by {get_signal_name()}")
         sys.stdout.flush()
         sys.stderr.flush()
     except (OSError, ValueError, KeyboardInterrupt):
@@ -219,7 +219,7 @@ def run_until_stopped(work: Coroutine[Any, Any, _T], *, reports: bool = False) -
     def cancel(plan: StopPlan) -> None:
         def start_cancel() -> None:
             if plan.doing:
-                stop.report(_format_announcement(plan))
+                stop.print_stop_line(_format_announcement(plan))
             task.cancel()
 
         loop.call_soon_threadsafe(start_cancel)

@@ -79,7 +79,7 @@ class Uninstallation:
         await self._delete_workloads()
         # an operator whose process has not ended yet takes no wish from settings that go with their definition
         for resource, _ in kinds:
-            await self._delete(DEFINITIONS, f"{resource.plural}.{resource.group}", None)
+            await self._delete_if_exists(DEFINITIONS, f"{resource.plural}.{resource.group}", None)
         for resource, finalizer in kinds:
             for entry in await self._list_objects(resource):
                 await self._remove_finalizer(resource, entry.metadata, finalizer)
@@ -108,7 +108,7 @@ class Uninstallation:
         except NotFound:
             # it had none, and went with its definition
             return
-        await self._delete(resource, meta.name, meta.namespace)
+        await self._delete_if_exists(resource, meta.name, meta.namespace)
 
     async def _wait_until_crd_deleted(self, resource: Resource[UnstructuredObject]) -> None:
         """Wait for its definition to go.
@@ -201,7 +201,7 @@ class Uninstallation:
         deployments = Resource("apps", "v1", "Deployment", "deployments", True, Metadata)
         pods = Resource("", "v1", "Pod", "pods", True, Metadata)
         for name in ("transom", "transom-webhook"):
-            await self._delete(deployments, name, self._namespace)
+            await self._delete_if_exists(deployments, name, self._namespace)
         waited = 0.0
         while waited < self._timeout:
             listed = await self._client.list_objects(pods, self._namespace, labels="app.kubernetes.io/name=transom")
@@ -215,7 +215,7 @@ class Uninstallation:
         self.standing = "after the objects of Transom's kinds had gone, before its roles and its namespace had"
         for value in reversed(list(_iter_installed(self._namespace))):
             if value["kind"] != "Namespace":
-                await self._delete(build_api_resource(value), value["metadata"]["name"], value["metadata"].get("namespace"))
+                await self._delete_if_exists(build_api_resource(value), value["metadata"]["name"], value["metadata"].get("namespace"))
         print_to_stderr("transom: definitions, roles, Deployments, registration: gone")
         await self._delete_namespace()
 
@@ -226,12 +226,12 @@ class Uninstallation:
         except NotFound:
             return
         if LABELS.items() <= (live_namespace.metadata.labels or {}).items():
-            await self._delete(NAMESPACES, self._namespace, None)
+            await self._delete_if_exists(NAMESPACES, self._namespace, None)
             print_to_stderr(f"transom: namespace {self._namespace}: being deleted")
         else:
             print_to_stderr(f"transom: namespace {self._namespace} stays: it is not labelled as Transom's")
 
-    async def _delete(self, resource: Any, name: str, namespace: str | None) -> None:
+    async def _delete_if_exists(self, resource: Any, name: str, namespace: str | None) -> None:
         try:
             await self._client.delete(resource, name, namespace)
         except NotFound:

@@ -263,9 +263,9 @@ class Operator:
         """Whether everything has been read that decisions are made from. A standby is ready, too."""
         return self.settings.begun.is_set() and len(self._decided) == len(self.controllers)
 
-    def describe_unread(self) -> str:
+    def describe_unread_kinds(self) -> str:
         """Return what was not read yet, for people who ask why it is not ready."""
-        unread = self.informers.describe_unread()
+        unread = self.informers.list_unread_kinds()
         return f"not read yet: {'; '.join(unread)}" if unread else "the settings are being computed"
 
     @property
@@ -289,7 +289,7 @@ class Operator:
             # a server whose versions are no numbers in order is not read in a loop
             if await wait_for_event(stop, 0.0 if self.restores == 1 else _AFTER_RESTORE):
                 return
-            history.forget()
+            history.reset_history()
             self._create_controllers()
 
     async def _run_until_restore(self, stop: asyncio.Event) -> bool:
@@ -332,7 +332,7 @@ class Operator:
         """Ask for the server's version: there may be no lease, or none that was renewed since the copy that is restored."""
         while True:
             try:
-                await self._client.read_version(CONFIG_MAPS, self._options.namespace)
+                await self._client.read_resource_version(CONFIG_MAPS, self._options.namespace)
             except ApiError as error:
                 _log.info("version not read", error=str(error))
             await asyncio.sleep(_OBSERVE_HISTORY)

@@ -140,7 +140,7 @@ def find_services_by_short_name(snapshot: ClusterSnapshot) -> Iterator[Evidence]
     services_by_owner: dict[tuple[str, str, str], dict[str, ServiceReference]] = {}
     for value in snapshot.list_objects("Pod"):
         pod, namespace = as_pod(value), get_namespace(value) or ""
-        if pod.finished or decide_pod(pod, namespace, spaces.get(namespace, {}), egress).proxy is not None:
+        if pod.finished or decide_pod(pod, namespace, spaces.get(namespace, {}), egress).no_proxy_reason is not None:
             continue
         containers = [*get_items(value, "spec", "initContainers"), *get_items(value, "spec", "containers")]
         left_out = list_excluded_containers(pod)
@@ -243,7 +243,7 @@ def find_waiting_network_plugins(snapshot: ClusterSnapshot) -> Iterator[Evidence
             continue
         pod, labels = as_pod(get_mapping(entry, "spec", "template")), spaces.get(namespace, {})
         decided = decide_pod(pod, namespace, labels, egress)
-        if decided.proxy is not None and decided.ca is not None:
+        if decided.no_proxy_reason is not None and decided.no_ca_reason is not None:
             continue
         why = "the webhook has failurePolicy Fail" if failing else f"its containers wait for Secret {SECRET}"
         evidence = f"its pods are critical for each node and use the host's network, and {why}"

@@ -43,7 +43,7 @@ class Owner(msgspec.Struct, frozen=True):
         return hashlib.sha256(self.identity.encode()).hexdigest()[:8]
 
     @property
-    def line(self) -> str:
+    def lock_text(self) -> str:
         """What the lock says."""
         return f"{self.identity} {self.process}"
 

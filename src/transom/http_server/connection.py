@@ -26,7 +26,7 @@ class ConnectionEvents:
     def on_request(self) -> None:
         """Handle a request whose headers are complete."""
 
-    def close(self) -> None:
+    def on_close(self) -> None:
         """Handle the end of the connection."""
 
 
@@ -58,7 +58,7 @@ class BoundedConnection(web.RequestHandler):
         if self._unsent is not None:
             self._unsent.cancel()
         self._wire = self._unsent = None
-        self._events.close()
+        self._events.on_close()
         super().connection_lost(exc)
 
     def abort(self) -> None:

@@ -76,13 +76,13 @@ class _ConnectionSlot(ConnectionEvents):
         if self in self.server.slots:
             self.server.slots.move_to_end(self)
 
-    def close(self) -> None:
+    def on_close(self) -> None:
         """Make room."""
         self.server.slots.pop(self, None)
 
     def abort(self) -> None:
         """End the connection, or what makes it."""
-        self.close()
+        self.on_close()
         if self.task is not None:
             self.task.cancel()
         if self.connection is not None:
@@ -188,9 +188,9 @@ class BoundedServer:
         except OSError as error:
             # the peer left, or does not speak TLS
             _log.debug("connection failed", error=str(error))
-            slot.close()
+            slot.on_close()
         except BaseException:
-            slot.close()
+            slot.on_close()
             raise
         finally:
             slot.task = None

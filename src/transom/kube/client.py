@@ -234,7 +234,7 @@ class Client:
                 self.refusals.note_success("WATCH", resource.build_path(namespace))
             yield _iter_events(response.content, resource.plural)
 
-    async def read_version(self, resource: Resource[Any], namespace: str | None = None) -> str:
+    async def read_resource_version(self, resource: Resource[Any], namespace: str | None = None) -> str:
         """Return the version of a kind now, without its objects; the history observes it. Raises ApiError."""
         body = await self.request("GET", resource.build_path(namespace), {"limit": "1"}, limit=_MAX_PAGE)
         try:

@@ -55,7 +55,7 @@ class Credentials(Protocol):
     async def get(self) -> RequestIdentity:
         """Return what the next request presents. Raises ConfigurationError."""
 
-    async def replace(self, refused: RequestIdentity) -> RequestIdentity | None:
+    async def replace_refused_identity(self, refused: RequestIdentity) -> RequestIdentity | None:
         """Return what to present after the server answered `refused` with 401; None for nothing else. Raises the same."""
 
 
@@ -129,7 +129,7 @@ class _FixedCredentials:
     async def get(self) -> RequestIdentity:
         return self._identity
 
-    async def replace(self, refused: RequestIdentity) -> RequestIdentity | None:
+    async def replace_refused_identity(self, refused: RequestIdentity) -> RequestIdentity | None:
         return None
 
 
@@ -154,7 +154,7 @@ class _FileToken:
                 raise ConfigurationError(f"{self._path}: the token cannot be read") from error
         return RequestIdentity(_format_bearer(self._token, f"{self._path}: the token"))
 
-    async def replace(self, refused: RequestIdentity) -> RequestIdentity | None:
+    async def replace_refused_identity(self, refused: RequestIdentity) -> RequestIdentity | None:
         self._seen = None
         return await self.get()
 
@@ -196,7 +196,7 @@ class PluginCredentials:
                 return await self._refresh()
             return self._identity
 
-    async def replace(self, refused: RequestIdentity) -> RequestIdentity | None:
+    async def replace_refused_identity(self, refused: RequestIdentity) -> RequestIdentity | None:
         """Run the plugin again, unless another request did so after `refused`."""
         async with self._lock:
             if self._identity is None or self._identity == refused:
@@ -221,7 +221,7 @@ class PluginCredentials:
             process = await asyncio.create_subprocess_exec(
                 _resolve_program(plugin.command, name),
                 *(plugin.args or ()),
-                env=environment | {"KUBERNETES_EXEC_INFO": self._describe(interactive)},
+                env=environment | {"KUBERNETES_EXEC_INFO": self._build_exec_info(interactive)},
                 stdin=None if interactive else asyncio.subprocess.DEVNULL,
                 stdout=pipe,
                 stderr=None,
@@ -242,7 +242,7 @@ class PluginCredentials:
             raise ConfigurationError(f"{name} ended with exit code {process.returncode}")
         return output
 
-    def _describe(self, interactive: bool) -> str:
+    def _build_exec_info(self, interactive: bool) -> str:
         """Return the value of KUBERNETES_EXEC_INFO; with the cluster if the plugin requests it."""
         spec: dict[str, Any] = {"interactive": interactive}
         if self._plugin.provide_cluster_info:

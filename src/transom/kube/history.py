@@ -33,7 +33,7 @@ class ServerHistory:
             return
         number, highest = int(version), self._versions.get(subject, 0)
         if number < highest:
-            self.report(f"{subject} has version {number}, and had {highest} before")
+            self.report_cluster_restore(f"{subject} has version {number}, and had {highest} before")
         else:
             self._versions[subject] = number
 
@@ -46,16 +46,16 @@ class ServerHistory:
         """Compare the UID of an object that Transom keeps for ever with the UID that it had before."""
         if uid and self._identities.setdefault(subject, uid) != uid:
             former = self._identities[subject]
-            self.report(f"{subject} has UID {uid}, and had {former}: it was deleted, or the cluster is another one")
+            self.report_cluster_restore(f"{subject} has UID {uid}, and had {former}: it was deleted, or the cluster is another one")
 
-    def report(self, evidence: str) -> None:
+    def report_cluster_restore(self, evidence: str) -> None:
         """Note that the server's objects are others."""
         if not self.replaced.is_set():
             self.evidence = evidence
             _log.warning("cluster restored", evidence=evidence)
             self.replaced.set()
 
-    def forget(self) -> None:
+    def reset_history(self) -> None:
         """Start again: everything is read once more."""
         self.replaced.clear()
         self.evidence = ""

@@ -205,7 +205,7 @@ class LeaseElection:
         if spec.holder_identity != self._identity:
             self._renew_times.clear()
         elif self._renew_times and spec.renew_time not in self._renew_times:
-            history.report(f"{subject} was renewed at {spec.renew_time}, which this process did not write")
+            history.report_cluster_restore(f"{subject} was renewed at {spec.renew_time}, which this process did not write")
         if history.replaced.is_set():
             # what was written before the restore is compared no more
             self._renew_times.clear()

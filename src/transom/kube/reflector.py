@@ -137,7 +137,7 @@ class Reflector(Generic[T]):
         self._version = None
 
     async def _choose_version(self) -> None:
-        resource = await resolve_api_version(self._client.groups.fetch, self._asked)
+        resource = await resolve_api_version(self._client.groups.fetch_shared_json, self._asked)
         if resource != self._resource:
             self._resource, self._version = resource, None
 

@@ -84,7 +84,7 @@ class Refusals:
         refusal = self._refusals.get(right)
         return refusal.name if refusal is not None else ""
 
-    def grant(self, right: MissingRight) -> None:
+    def forget_granted_right(self, right: MissingRight) -> None:
         """Forget a right that was granted again."""
         self._refusals.pop(right, None)
 

@@ -140,9 +140,9 @@ class HttpTransport:
         """
         url = URL(f"{self._server}{path}?{urlencode(query)}", encoded=True)
         identity = await self._credentials.get()
-        opened = await self._upgrade(url, protocols, identity)
-        if opened == _UNAUTHORIZED and (newer := await self._credentials.replace(identity)) is not None:
-            opened = await self._upgrade(url, protocols, newer)
+        opened = await self._connect_websocket(url, protocols, identity)
+        if opened == _UNAUTHORIZED and (newer := await self._credentials.replace_refused_identity(identity)) is not None:
+            opened = await self._connect_websocket(url, protocols, newer)
         try:
             yield opened
         finally:
@@ -166,7 +166,7 @@ class HttpTransport:
         if response.status != _UNAUTHORIZED:
             return response
         try:
-            newer = await self._credentials.replace(identity)
+            newer = await self._credentials.replace_refused_identity(identity)
         except BaseException:
             response.close()
             raise
@@ -193,7 +193,7 @@ class HttpTransport:
             timeout=timeout,
         )
 
-    async def _upgrade(
+    async def _connect_websocket(
         self, url: URL, protocols: Sequence[str], identity: RequestIdentity
     ) -> "aiohttp.ClientWebSocketResponse[Any] | int":
         # the kubelet, to whom headers are handed on, refuses what it cannot make JSON of: no Accept (406)

@@ -65,7 +65,7 @@ class ApiGroups:
         self._reading = asyncio.Lock()
         self._asked: dict[str, asyncio.Task[Any]] = {}
 
-    async def fetch(self, path: str) -> Any:
+    async def fetch_shared_json(self, path: str) -> Any:
         """Fetch the answer of a path; concurrent calls share one request. Raises ApiError."""
         task = self._asked.get(path)
         if task is None:

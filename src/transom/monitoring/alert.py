@@ -57,7 +57,7 @@ class Alert(msgspec.Struct, frozen=True):
     fix: tuple[str, ...]
 
     @property
-    def page(self) -> str:
+    def runbook_file(self) -> str:
         """The file of its runbook."""
         return f"{self.name}.md"
 
@@ -69,7 +69,7 @@ class Alert(msgspec.Struct, frozen=True):
             "expr": expression,
             "for": f"{self.minutes * 60 * tolerance.patience:.0f}s" if tolerance.patience != 1 else f"{self.minutes}m",
             "labels": {"severity": self.severity},
-            "annotations": {"summary": self.summary, "description": self.impact, "runbook": f"{PAGES}/{self.page}"},
+            "annotations": {"summary": self.summary, "description": self.impact, "runbook": f"{PAGES}/{self.runbook_file}"},
         }
 
 

@@ -22,7 +22,7 @@ def render_pages() -> Mapping[str, str]:
     """Render each page, by its path below `docs`."""
     return {
         "metrics.md": "\n".join(_iter_metric_lines()),
-        **{f"runbooks/{alert.page}": "\n".join(_iter_runbook_lines(alert)) for alert in ALERTS},
+        **{f"runbooks/{alert.runbook_file}": "\n".join(_iter_runbook_lines(alert)) for alert in ALERTS},
     }
 
 
@@ -48,7 +48,7 @@ def _iter_metric_lines() -> Iterator[str]:
     yield "| alert | severity | after | description |\n|---|---|---|---|"
     for alert in ALERTS:
         summary = alert.summary.replace("{{ $labels.", "").replace("{{ $value", "N").replace(" }}", "")
-        yield f"| [{alert.name}](runbooks/{alert.page}) | {alert.severity} | {alert.minutes} min | {summary} |"
+        yield f"| [{alert.name}](runbooks/{alert.runbook_file}) | {alert.severity} | {alert.minutes} min | {summary} |"
     yield ""
 
 

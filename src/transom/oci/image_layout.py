@@ -66,7 +66,7 @@ class Layout:
         part.rename(self._get_blob_path(packed.digest))
         return ImageLayer(packed.digest, packed.size, content.digest)
 
-    def take(self, layer: ImageLayer, source: Path) -> None:
+    def link_layer(self, layer: ImageLayer, source: Path) -> None:
         """Have the blob of another layout's layer here, too."""
         target = self._get_blob_path(layer.digest)
         if not target.exists():

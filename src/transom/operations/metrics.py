@@ -79,7 +79,7 @@ class OperatorMetrics:
         self._channels.inc(result.channels)
         self._last.set_to_current_time()
 
-    def follow(self, operator: Operator) -> None:
+    def register_operator(self, operator: Operator) -> None:
         """Read this operator's queues, settings and hosts at each scrape, and hear how long hosts wait for their settings."""
         self.registry.register(_StateCollector(operator))
         operator.on_controllers_created(

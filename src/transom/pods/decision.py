@@ -28,12 +28,12 @@ class PodDecision(tuple[str | None, str | None]):
     __slots__ = ()
 
     @property
-    def proxy(self) -> str | None:
+    def no_proxy_reason(self) -> str | None:
         """Why the pod gets no variables."""
         return self[0]
 
     @property
-    def ca(self) -> str | None:
+    def no_ca_reason(self) -> str | None:
         """Why the pod gets no CAs."""
         return self[1]
 
@@ -105,4 +105,4 @@ def _explain_no_ca(pod: Pod, labels: Mapping[str, str], egress: PodEgress) -> st
 
 def is_withheld(decision: PodDecision) -> bool:
     """Return True if the pod lacks the variables only because its namespace may not read the credentials."""
-    return decision.proxy is WITHHELD
+    return decision.no_proxy_reason is WITHHELD

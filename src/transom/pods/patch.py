@@ -129,11 +129,11 @@ class PodPatcher:
         decided = decision.decide_pod(pod, namespace, labels, self.egress)
         warnings = []
         if decision.is_withheld(decided):
-            warnings.append(f"no proxy for this pod: {decided.proxy}")
-        if (unknown := decision.find_unknown_value(pod)) and decided.proxy is None:
+            warnings.append(f"no proxy for this pod: {decided.no_proxy_reason}")
+        if (unknown := decision.find_unknown_value(pod)) and decided.no_proxy_reason is None:
             warnings.append(unknown)
-        if decided.proxy is not None and decided.ca is not None:
-            return Patch(proxy=decided.proxy, ca=decided.ca, warnings=tuple(warnings))
+        if decided.no_proxy_reason is not None and decided.no_ca_reason is not None:
+            return Patch(proxy=decided.no_proxy_reason, ca=decided.no_ca_reason, warnings=tuple(warnings))
         platform = self._windows if pod.spec.windows else self._linux
         writer = _PodPatchBuilder(pod, platform, decided, before)
         container_patches = tuple(writer.iter_container_patches())
@@ -141,8 +141,8 @@ class PodPatcher:
         return Patch(
             platform.build_operations(tuple(writer.steps)),
             container_patches,
-            decided.proxy,
-            decided.ca or writer.no_volume,
+            decided.no_proxy_reason,
+            decided.no_ca_reason or writer.no_volume,
             (
                 *warnings,
                 *writer.own_proxies.iter_warnings(),
@@ -267,12 +267,12 @@ class _PodPatchBuilder:
             else set[str]()
         )
         self._windows = platform.windows
-        self._pairs = platform.pairs if decided.proxy is None else ()
-        self._proxied = platform.proxied if decided.proxy is None else ()
+        self._pairs = platform.pairs if decided.no_proxy_reason is None else ()
+        self._proxied = platform.proxied if decided.no_proxy_reason is None else ()
         self._override = decision.should_override(pod)
-        self._node = decided.proxy is None and pod.metadata.get_annotation(decision.NODE_USE_ENV_PROXY) == "true"
-        self.no_volume = _explain_no_volume(pod, adding=not self._ephemeral) if decided.ca is None else None
-        self._ca = decided.ca is None and self.no_volume is None
+        self._node = decided.no_proxy_reason is None and pod.metadata.get_annotation(decision.NODE_USE_ENV_PROXY) == "true"
+        self.no_volume = _explain_no_volume(pod, adding=not self._ephemeral) if decided.no_ca_reason is None else None
+        self._ca = decided.no_ca_reason is None and self.no_volume is None
         self._excluded = decision.list_excluded_containers(pod)
         self._own = False
         self.gave = False

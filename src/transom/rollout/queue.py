@@ -135,7 +135,7 @@ class RolloutQueue:
         for requeue in waiting.values():
             requeue()
 
-    def find_refusal(self, host: str) -> str | None:
+    def get_halt_reason(self, host: str) -> str | None:
         """Return why the host will not be changed; None if it will be."""
         return format_halt_message(self.state) if self.halted and not self.state.can_admit(host) else None
 

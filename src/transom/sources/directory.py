@@ -19,7 +19,7 @@ _URL: Final = re.compile("[a-z]+://")
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
-def load(paths: Iterable[str], namespace: str = "transom-system") -> Objects:
+def load_objects(paths: Iterable[str], namespace: str = "transom-system") -> Objects:
     """Read files, directories (every `*.yaml`, `*.yml`, `*.json` below, by name, that is not hidden) and `-`, standard input.
 
     Never raises for what it reads: a file that cannot be opened, that is not YAML, or that is too large is a finding.

@@ -94,7 +94,7 @@ def _check_identities(objects: Objects) -> Iterator[Finding]:
     for cluster in objects.clusters:
         path = ("metadata", "labels", ID_LABEL) if ID_LABEL in cluster.metadata.labels else ("metadata", "name")
         if get_namespaced_name(cluster) in later:
-            yield cluster.place.build_warning(path, later[get_namespaced_name(cluster)].text)
+            yield cluster.place.build_warning(path, later[get_namespaced_name(cluster)].message)
         try:
             get_cluster_id(cluster)
         except InvalidIdentity as error:

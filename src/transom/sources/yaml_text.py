@@ -242,7 +242,7 @@ class _Reader:
             marks[key] = _get_mark(key_event)
             value[key] = self._read_value(key_event, (*path, key), depth + 1)
         for other in merged:
-            self._merge(value, marks, other, event)
+            self._merge_mapping(value, marks, other, event)
         self._marks[id(value)] = marks
         return value
 
@@ -260,7 +260,7 @@ class _Reader:
             raise InvalidText(f"this is not YAML: {_IS_TEMPLATE}", line, column)
         raise InvalidText("a key must be a string", line, column)
 
-    def _merge(self, value: dict[str, Any], marks: dict[str | int, Mark], other: Any, event: Any) -> None:
+    def _merge_mapping(self, value: dict[str, Any], marks: dict[str | int, Mark], other: Any, event: Any) -> None:
         sources = other if isinstance(other, list) else [other]
         for source in sources:
             if not isinstance(source, dict):

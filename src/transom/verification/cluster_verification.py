@@ -91,12 +91,12 @@ async def verify_cluster(
     except asyncio.CancelledError:
         if run.rebooting:
             print_progress(describe_reboot(run.rebooting))
-        await run.clean(timeouts.stopping)
+        await run.delete_namespace(timeouts.stopping)
         raise
     except Exception:
-        await run.clean()
+        await run.delete_namespace()
         raise
-    await run.clean()
+    await run.delete_namespace()
     return tuple(run.found)
 
 
@@ -119,9 +119,9 @@ async def validate_with_server(client: Client, wanted: VerificationRequest, name
     nodes = await _list_nodes(client)
     await run.create_objects(nodes, namespace, {"dryRun": "All"})
     for check in CHECKS:
-        run.note(CheckResult.from_claim(check, "not applicable", "not made: --dry-run", 0))
-    run.note(_describe_dry_reboot(wanted, nodes))
-    run.note(CheckResult.from_claim(CLEAN, "not applicable", "nothing was made: --dry-run", 0))
+        run.record_result(CheckResult.from_claim(check, "not applicable", "not made: --dry-run", 0))
+    run.record_result(_describe_dry_reboot(wanted, nodes))
+    run.record_result(CheckResult.from_claim(CLEAN, "not applicable", "nothing was made: --dry-run", 0))
     return tuple(run.found)
 
 
@@ -200,12 +200,12 @@ class _ClusterVerification:
         async with self._keep_namespace_alive():
             if not await self.create_objects(nodes, self._wanted.namespace, {}):
                 for claim in (*CHECKS, REBOOTED):
-                    self.note(CheckResult.from_claim(claim, "not applicable", "not made: the objects were not all taken", 0))
+                    self.record_result(CheckResult.from_claim(claim, "not applicable", "not made: the objects were not all taken", 0))
                 return
             standing = await self._await_objects(nodes)
             for check in CHECKS:
-                self.note(await self._run_check(check, standing))
-            self.note(await self._check_reboot(standing))
+                self.record_result(await self._run_check(check, standing))
+            self.record_result(await self._check_reboot(standing))
 
     async def _check_reboot(self, standing: ProbeState) -> CheckResult:
         """Reboot the node, and make the checks that passed once more."""
@@ -282,7 +282,7 @@ class _ClusterVerification:
             count += 1
         verdict: Verdict = "fail" if refused else "pass"
         seen = refused or f"{count} objects"
-        self.note(CheckResult.from_claim(ACCEPTED, verdict, seen[:_SHOWN], time.monotonic() - start))
+        self.record_result(CheckResult.from_claim(ACCEPTED, verdict, seen[:_SHOWN], time.monotonic() - start))
         return not refused
 
     @asynccontextmanager
@@ -360,12 +360,12 @@ class _ClusterVerification:
         except ApiError as error:
             return Answer(question, -1, str(error))
 
-    def note(self, checked: CheckResult) -> None:
+    def record_result(self, checked: CheckResult) -> None:
         """One more is known."""
         self.found.append(checked)
         self._told(checked)
 
-    async def clean(self, seconds: float | None = None) -> None:
+    async def delete_namespace(self, seconds: float | None = None) -> None:
         """Take the namespace away, within so many seconds; that it stays is noted. A cancellation meanwhile is raised then."""
         start = time.monotonic()
         self._say(f"takes namespace {self._wanted.namespace} away; kubelets have {self._pace.ending:.0f} s to end their pods")
@@ -374,9 +374,9 @@ class _ClusterVerification:
         except (ApiError, TimeoutError) as error:
             why = str(error) if isinstance(error, ApiError) else f"it did not go within {seconds:g} s"
             message = f"namespace {self._wanted.namespace} still exists: {why}; transom verify cluster --clean deletes it"
-            self.note(CheckResult.from_claim(CLEAN, "fail", message, time.monotonic() - start))
+            self.record_result(CheckResult.from_claim(CLEAN, "fail", message, time.monotonic() - start))
             return
-        self.note(CheckResult.from_claim(CLEAN, "pass", self._wanted.namespace, time.monotonic() - start))
+        self.record_result(CheckResult.from_claim(CLEAN, "pass", self._wanted.namespace, time.monotonic() - start))
 
 
 async def _fetch_directly(question: Fetch) -> Answer:

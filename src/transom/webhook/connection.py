@@ -75,13 +75,13 @@ class AdmissionConnection(BoundedConnection):
         if self._begun is not None or len(messages) != 1 or not self._can_answer_inline(messages[0][0]):
             return messages
         self._begun, self._began = messages[0], time.perf_counter()
-        self.complete()
+        self.answer_pending_request()
         if self._begun is not None:
             self.clear_deadline()
             self.set_deadline(REST_SECONDS, self._delegate_to_aiohttp)
         return ()
 
-    def complete(self) -> None:
+    def answer_pending_request(self) -> None:
         """Answer the pending request, if it is complete."""
         if self._begun is None or not self._begun[1].is_eof():
             return
@@ -140,7 +140,7 @@ class _Parser:
             messages, upgraded, tail = self._feed(data)
         finally:
             # also where what follows the body is no request
-            self._connection.complete()
+            self._connection.answer_pending_request()
         if self.left:
             messages, self.left = (*self.left, *messages), ()
             return messages, upgraded, tail

@@ -130,7 +130,7 @@ class SharedSecretKeeper:
             question, until, renewed = self._renewed
             if question == (parse_webhook_secret(data), ca_bundle, issued) and now < until:
                 return msgspec.structs.replace(renewed, seconds=(until - now).total_seconds())
-        renewed = await renew_certificates(data, self._current, tuple(self._list_hosts()), now, ca_bundle, self._lives, issued)
+        renewed = await renew_certificates(data, self._current, tuple(self._list_server_names()), now, ca_bundle, self._lives, issued)
         if parse_webhook_secret(data) != renewed.holdings:
             _log.info("certificates made", expires=renewed.expires.isoformat())
         self._current = renewed.holdings
@@ -180,7 +180,7 @@ class SharedSecretKeeper:
             _log.info("registered", entries=len(desired["webhooks"]), failure_policy=self._failure_policy)
         self.registered = True
 
-    def _list_hosts(self) -> Iterable[str]:
+    def _list_server_names(self) -> Iterable[str]:
         """Return the names and addresses of the server."""
         yield f"{WEBHOOK}.{self._namespace}.svc"
         if self._called.url is not None:

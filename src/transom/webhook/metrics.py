@@ -58,7 +58,7 @@ class WebhookMetrics:
         """Note the end of the certificate that is shown."""
         self._expiry.set(when.timestamp())
 
-    def follow(self, are_settings_known: Callable[[], bool]) -> None:
+    def register_settings_probe(self, are_settings_known: Callable[[], bool]) -> None:
         """Ask at each scrape whether the settings are known."""
         self._known.set_function(lambda: float(are_settings_known()))
 

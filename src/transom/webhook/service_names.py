@@ -70,7 +70,7 @@ class ServiceNameWatcher:
             return self.reflector.refusal
         return "the cluster has more Services than the admission server keeps" if self._store.lacks_room else ""
 
-    def describe_unread(self) -> list[str]:
+    def list_unread_kinds(self) -> list[str]:
         """Return the kind while it is needed and not read yet."""
         return ["Service"] if self._needed and not self.decided else []
 
@@ -84,7 +84,7 @@ class ServiceNameWatcher:
             self._needed = needed
             self._wake.set()
 
-    def list_again(self) -> None:
+    def restart_listing(self) -> None:
         """List everything again: the server's objects are those of another time."""
         self._wake.set()
 

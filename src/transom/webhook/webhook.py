@@ -119,7 +119,7 @@ class Webhook:
             now=now,
         )
         self._server = AdmissionServer(self._answer_review, self.metrics.count_request, self.metrics.count_dropped)
-        self.metrics.follow(lambda: self._patcher is not None)
+        self.metrics.register_settings_probe(lambda: self._patcher is not None)
         registrations.subscribe(lambda _, __, ___: self.keeper.wake())
         self._informers.secrets.subscribe(self._on_secret_change)
         namespaces.subscribe(self._on_namespace_change)
@@ -147,7 +147,7 @@ class Webhook:
 
     def describe_unready(self) -> str:
         """Return why it is not ready: the kinds that were not read, or what else is missing."""
-        if unread := [*self._informers.describe_unread(), *self._services.describe_unread()]:
+        if unread := [*self._informers.list_unread_kinds(), *self._services.list_unread_kinds()]:
             return f"not read yet: {'; '.join(unread)}"
         if self._current is None:
             return "the serving certificate does not exist yet: the replica that holds the lease creates it"
@@ -183,9 +183,9 @@ class Webhook:
         history = self._client.history
         while True:
             await history.replaced.wait()
-            history.forget()
-            self._informers.list_again()
-            self._services.list_again()
+            history.reset_history()
+            self._informers.restart_listing()
+            self._services.restart_listing()
             await asyncio.sleep(_AFTER_RESTORE)
 
     async def _serve(self, stop: asyncio.Event, address: tuple[str, int]) -> None:

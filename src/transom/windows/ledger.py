@@ -216,7 +216,7 @@ class Manager(msgspec.Struct, frozen=True):
     name: str = ""
     adopts: bool = False
 
-    def check(self, recorded_name: str) -> None:
+    def require_same_manager(self, recorded_name: str) -> None:
         """Raise OtherManager if the ledger names another manager."""
         if self.name and recorded_name and recorded_name != self.name and not self.adopts:
             whose = f"the host is managed by {escape_unprintable(recorded_name[:_MOST])} (value {MANAGER} of its ledger), and this is {self.name}"

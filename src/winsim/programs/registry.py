@@ -171,7 +171,7 @@ def _import(call: Invocation, text: str, options: list[str]) -> int:
         if damage.line == 1:
             call.write_error("ERROR: The specified file is not a registry script.\n")
             return 1
-    call.host.registry = call.host.registry.apply(edits)
+    call.host.registry = call.host.registry.apply_edits(edits)
     call.write_error("ERROR: Error accessing the registry.\n" if refused else _DONE)
     return int(refused)
 
@@ -183,7 +183,7 @@ def _add(call: Invocation, text: str, options: list[str]) -> int:
         return 1
     name = "" if _has(options, "/ve") else _get_option(options, "/v")
     if name is None:
-        call.host.registry = call.host.registry.apply([CreateKey(path)])
+        call.host.registry = call.host.registry.apply_edits([CreateKey(path)])
         call.write_output(_DONE)
         return 0
     if call.host.registry.find_value(path, name) is not None and not _has(options, "/f"):
@@ -196,7 +196,7 @@ def _add(call: Invocation, text: str, options: list[str]) -> int:
     except ValueError:
         call.write_error('ERROR: Invalid syntax.\nType "REG ADD /?" for usage.\n')
         return 1
-    call.host.registry = call.host.registry.apply([SetValue(path, name, value)])
+    call.host.registry = call.host.registry.apply_edits([SetValue(path, name, value)])
     call.write_output(_DONE)
     return 0
 
@@ -235,6 +235,6 @@ def _delete(call: Invocation, text: str, options: list[str]) -> int:
         return 1
     else:
         edits = [DeleteValue(key.path, name)]
-    call.host.registry = call.host.registry.apply(edits)
+    call.host.registry = call.host.registry.apply_edits(edits)
     call.write_output(_DONE)
     return 0

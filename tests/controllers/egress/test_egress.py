@@ -98,7 +98,7 @@ async def test_the_status_shows_what_holds_and_no_password(cluster: Cluster, con
             cluster, Valid="Valid", TrustBundleValid="Valid", EndpointsAnswer="NotConfigured", Superseded="NotSuperseded"
         )
         metrics = OperatorMetrics()
-        metrics.follow(operator)
+        metrics.register_operator(operator)
         for certificate in parse_bundle(ROOT_1 + ROOT_2).certificates:
             expiry = "transom_trust_certificate_expiry_timestamp_seconds", {"sha256": certificate.sha256}
             assert metrics.registry.get_sample_value(*expiry) == certificate.not_after.timestamp()
@@ -126,7 +126,7 @@ async def test_an_invalid_edit_is_told_once_and_what_held_goes_on_to_hold(cluste
     await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY)
     metrics = OperatorMetrics()
     async with cluster.operator(controllers=("egress",)) as operator:
-        metrics.follow(operator)
+        metrics.register_operator(operator)
         await until(cluster, Valid="Valid")
         held = await status(cluster)
         await cluster.proxy(httpProxy=PROXY, httpsProxy=PROXY, noProxy="*.example.com", trustedCA={"name": "nobody-made-it"})

@@ -46,4 +46,4 @@ async def apply(cluster: Cluster, host: Host, egress: Egress) -> HostReport:
     spec = WindowsInstanceSpec(host.address, host.port, host.username)
     instance = WindowsInstance(Meta("win-1", cluster.namespace), Place("", "WindowsInstance/win-1"), spec)
     host_pass = HostPass(NoHostKeys(), PassSettings(Owner("alice@laptop", "pid 41")))
-    return await host_pass.report(Target(instance, egress, key))
+    return await host_pass.run_and_report(Target(instance, egress, key))

@@ -323,7 +323,7 @@ async def test_who_asks_at_once_gets_one_key(cluster: Cluster) -> None:
     informers = cast("Informers", SimpleNamespace(secrets=Store(), namespace=cluster.namespace))
     leadership = cast("Leadership", SimpleNamespace(client=cluster.client))
     keys = [HashKey(informers) for _ in range(3)]
-    found = await asyncio.gather(*(key.digest("text", leadership) for key in keys for _ in range(3)))
+    found = await asyncio.gather(*(key.compute_hash("text", leadership) for key in keys for _ in range(3)))
     assert None not in found
     assert len(set(found)) == 1
 

@@ -309,7 +309,7 @@ async def test_a_host_whose_instance_goes_while_it_is_read_stays_as_it_is(
 ) -> None:
     """Found by an uninstallation that leaves hosts: one without an instance was taken for one that has yet to join."""
     host, going = await bare(cluster, "win"), asyncio.Event()
-    settle = NodeIdentities.settle
+    settle = NodeIdentities.resolve_and_record
 
     async def late(
         self: NodeIdentities, cached: CachedInstance, leadership: Leadership, *, reported_name: str = "", **more: str

@@ -73,7 +73,7 @@ def test_proxy_and_trust(egress: Egress, steps: tuple[Step, ...], error: HostErr
     "egress", [PROXY, msgspec.structs.replace(PROXY, windows=WindowsSettings(environment_scope="Machine"))]
 )
 def test_a_ledger_of_a_newer_transom(egress: Egress) -> None:
-    state = ObservedState(Registry().apply([SetValue(LEDGER, "Version", build_dword(99))]))
+    state = ObservedState(Registry().apply_edits([SetValue(LEDGER, "Version", build_dword(99))]))
     conditions = status.build_pass_conditions(egress, PassResult(state, error=Unreadable("the ledger cannot be understood")))
     assert {name: shown(conditions[name]) for name in ("Configured", "ProxyApplied", "RebootRequired")} == {
         "Configured": "False/Unreadable",
@@ -105,7 +105,7 @@ def test_settings_that_wait_for_a_restart_say_where_they_are_unproven(
     windows = WindowsSettings(restart=restart)
     egress = msgspec.structs.replace(PROXY, windows=windows, readiness_endpoints=endpoints)
     held = ledger.Ledger(salt=b"s", downtime=Downtime(deferred={"kubelet": DeferredRestart(1)}))
-    state = ObservedState(Registry().apply(ledger.build_edits(Registry(), held)))
+    state = ObservedState(Registry().apply_edits(ledger.build_edits(Registry(), held)))
     condition = status.build_pass_conditions(egress, msgspec.structs.replace(found, before=state, plan=Plan()))["ProxyApplied"]
     assert shown(condition) == f"False/{reason}"
     said = f"; unproven: nothing was fetched from the host: {unproven}"
@@ -113,7 +113,7 @@ def test_settings_that_wait_for_a_restart_say_where_they_are_unproven(
 
 
 def test_a_distrusted_certificate() -> None:
-    state = ObservedState(Registry().apply([CreateKey(rf"{get_store_path(DISALLOWED)}\{SHA1_1}")]))
+    state = ObservedState(Registry().apply_edits([CreateKey(rf"{get_store_path(DISALLOWED)}\{SHA1_1}")]))
     condition = status.build_pass_conditions(BOTH, PassResult(state, Plan()))["TrustApplied"]
     assert shown(condition) == "False/Distrusted"
     assert x509.load_pem_x509_certificate(ROOT_1.encode()).subject.rfc4514_string() in condition.message
@@ -122,7 +122,7 @@ def test_a_distrusted_certificate() -> None:
 def test_a_certificate_of_group_policy_is_named() -> None:
     line = TrustedCertificate(added=False, subject="CN=Corp Root 1", policy=True)
     held = ledger.Ledger(salt=b"s", trust={"ROOT": {SHA1_1: line}})
-    state = ObservedState(Registry().apply(ledger.build_edits(Registry(), held)))
+    state = ObservedState(Registry().apply_edits(ledger.build_edits(Registry(), held)))
     condition = status.build_pass_conditions(BOTH, PassResult(state, Plan()))["TrustApplied"]
     assert shown(condition) == "True/Applied"
     assert condition.message == "1 certificates are in the host's stores; group policy holds, and was left, CN=Corp Root 1"

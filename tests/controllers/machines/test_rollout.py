@@ -155,7 +155,7 @@ def _changed(one: MachinesRolloutState, group: MachineGroup, **fields: object) -
 
 def _moved(one: MachinesRolloutState, now: datetime, draw: random.Random) -> MachinesRolloutState:
     for group in one.groups:
-        if not group.begun or draw.random() < 0.3:
+        if not group.is_rollout_requested or draw.random() < 0.3:
             continue
         if group.ready < group.replicas:
             return _changed(one, group, ready=group.ready + 1)

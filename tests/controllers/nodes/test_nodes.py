@@ -118,7 +118,7 @@ async def test_what_somebody_changes_on_a_node_is_put_right_and_told(cluster: Cl
         assert "ImagePath" not in await put_right()
         await until(lambda: host.services.get("kube-proxy").state is ServiceState.RUNNING)
         right = host.registry.find_value(key, "ImagePath")
-        host.registry = host.registry.apply([SetValue(key, "ImagePath", build_sz(r"C:\theirs.exe"))])
+        host.registry = host.registry.apply_edits([SetValue(key, "ImagePath", build_sz(r"C:\theirs.exe"))])
         host.files.write(r"C:\k\cni\conf\10-net.conf", b"theirs")
         await until(lambda: host.registry.find_value(key, "ImagePath") == right)
         await until(lambda: b"10.132.0.0/24" in host.files.read(r"C:\k\cni\conf\10-net.conf"))
@@ -186,7 +186,7 @@ async def test_a_key_that_opens_nothing_and_the_right_one(cluster: Cluster, payl
     other = asyncssh.generate_private_key("ssh-rsa", key_size=2048)
     async with cluster.operator(payload=payload, pace=QUICK) as operator:
         metrics = OperatorMetrics()
-        metrics.follow(operator)
+        metrics.register_operator(operator)
         await cluster.until("win-1", Configured="False/KeyMissing")
         await until(lambda: b'transom_hosts_unconfigured{reason="KeyMissing"} 1.0' in metrics.render())
         await cluster.put_key("-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----\n")

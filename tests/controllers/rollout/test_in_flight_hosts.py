@@ -39,7 +39,7 @@ class Process:
         self.under_way = {}
 
     async def note(self) -> None:
-        await self.hosts.record(self._leadership)
+        await self.hosts.record_hosts(self._leadership)
 
     async def begin(self, change: str, host: str) -> None:
         self.under_way[change] = {**self.under_way.get(change, {}), host: BEAT}

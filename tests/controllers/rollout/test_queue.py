@@ -134,11 +134,11 @@ async def test_a_canary_that_does_not_get_out_stops_it_at_once() -> None:
     assert operator.halted == "True/EgressFails"
     assert "win-0" in operator.reports.get_conditions("cluster")["RolloutHalted"].message
     why = "not changed: the rollout stopped at its first host, which has no egress with these settings (win-0)"
-    assert rollout.queue.find_refusal("win-1") == why
+    assert rollout.queue.get_halt_reason("win-1") == why
     # the next leader knows it by the status of that host
     after = Desk(operator.statuses)
     rollout = await after.rollouts.get_or_open(checked[1], digest)
-    assert rollout.queue.find_refusal("win-1") == why
+    assert rollout.queue.get_halt_reason("win-1") == why
     assert after.halted == "True/EgressFails"
 
 
@@ -185,7 +185,7 @@ async def test_after_a_halt_and_a_restart_hosts_are_read_and_none_is_changed() -
         if number % 2:
             assert not rollout.queue.admit(name, ask)
             rollout.queue.finish_read(name)
-            assert (rollout.queue.find_refusal(name) or "").startswith("not changed: the rollout stopped after 2 failures")
+            assert (rollout.queue.get_halt_reason(name) or "").startswith("not changed: the rollout stopped after 2 failures")
         else:
             rollout.record_result(name, "conforming")
     assert operator.asked == []
@@ -208,7 +208,7 @@ async def test_two_failures_are_told_and_an_edit_begins_anew() -> None:
     assert operator.asked.count("win-7") == 2
     assert await operator.begin(target(7)) is None
     assert rollout is not None
-    assert rollout.queue.find_refusal("win-7") == "not changed: the rollout stopped after 2 failures (win-0, win-1)"
+    assert rollout.queue.get_halt_reason("win-7") == "not changed: the rollout stopped after 2 failures (win-0, win-1)"
     operator.rollouts.release_turn("win-7")
     assert operator.asked.count("win-7") == 2
     assert await operator.begin(target(7, "http://two")) is not None

@@ -89,7 +89,7 @@ class Fleet:
         return found
 
     def take(self, number: int) -> bool:
-        if self.slots.find_refusal(self.held(number)) is not None:
+        if self.slots.find_wait_reason(self.held(number)) is not None:
             return False
         self.slots.take(self.held(number))
         return True
@@ -110,7 +110,7 @@ def test_one_after_the_other_and_who_waits_is_asked() -> None:
     assert fleet.take(0)
     assert not fleet.take(1)
     assert not fleet.take(2)
-    assert fleet.slots.find_refusal(fleet.held(1)) == "waits for win-0: 1 may be away at once (--max-unavailable)"
+    assert fleet.slots.find_wait_reason(fleet.held(1)) == "waits for win-0: 1 may be away at once (--max-unavailable)"
     assert fleet.asked == []
     fleet.give_back(0)
     assert fleet.asked == [("transom", "win-1")]
@@ -164,5 +164,5 @@ def test_a_machine_set_may_say_less(limits: dict[str, str], taken: list[int]) ->
 def test_a_machine_set_that_is_full_is_named() -> None:
     fleet = Fleet("aab", 3, {"a": "1"})
     assert fleet.take(0)
-    why = fleet.slots.find_refusal(fleet.held(1))
+    why = fleet.slots.find_wait_reason(fleet.held(1))
     assert why == "waits for win-0: 1 may be away at once (transom.dev/max-unavailable of MachineSet a)"

@@ -140,7 +140,7 @@ async def test_a_host_whose_node_is_gone_once_it_was_begun_has_no_turn_any_more(
         assert await forth(world, 1)
     (name,) = rollout.state.in_progress
     assert not rollout.state.can_admit("win-5")
-    world.interruptions.end(ObjectKey(NAMESPACE, name))
+    world.interruptions.end_interruption(ObjectKey(NAMESPACE, name))
     assert rollout.state.can_admit("win-5")
     assert not world.slots.has(ObjectKey(NAMESPACE, name))
 

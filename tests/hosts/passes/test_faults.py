@@ -180,7 +180,7 @@ async def test_two_owners_at_once(host: Host) -> None:
         # the other's change may come between a change and its check: they want different things
         if result.error is not None and not isinstance(result.error, NotConverged):
             assert isinstance(result.error, Held)
-            assert result.error.holder == other.line
+            assert result.error.holder == other.lock_text
     assert await both_run(host)
     assert (await apply(host, VALUE)).error is None
     assert "lock" not in host.files()

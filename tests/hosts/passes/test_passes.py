@@ -80,10 +80,10 @@ def hold(host: Host, line: str, boot: str, generation: str = "-", **files: str) 
 async def test_a_host_that_somebody_holds_is_not_worked_on_until_it_has_booted(bench: Bench) -> None:
     before = await exported(bench)
     boot = await bench.boot_id()
-    hold(bench, BOB.line, hex(boot))
+    hold(bench, BOB.lock_text, hex(boot))
     refused = await apply(bench, VALUE)
     assert isinstance(refused.error, Held)
-    assert (refused.result, refused.error.holder, refused.error.boot) == ("failed", BOB.line, boot)
+    assert (refused.result, refused.error.holder, refused.error.boot) == ("failed", BOB.lock_text, boot)
     assert await exported(bench) == before
     await bench.reboot()
     freed = await apply(bench, VALUE)
@@ -93,7 +93,7 @@ async def test_a_host_that_somebody_holds_is_not_worked_on_until_it_has_booted(b
 
 
 async def test_a_hold_of_our_own_that_is_dead_is_taken_over(host: Host) -> None:
-    hold(host, Owner(ALICE.identity, "pid 7").line, hex(await host.boot_id()))
+    hold(host, Owner(ALICE.identity, "pid 7").lock_text, hex(await host.boot_id()))
     assert (await apply(host, VALUE)).error is None
     assert "lock" not in host.files()
 

@@ -86,7 +86,7 @@ def test_the_shell_is_asked_for_nothing_but_a_plain_path(path: str) -> None:
 
 
 def test_notes_decide_what_the_job_does() -> None:
-    before = ObservedState(Registry().apply([SetValue(RESTARTS, "owed", build_sz("running"))]))
+    before = ObservedState(Registry().apply_edits([SetValue(RESTARTS, "owed", build_sz("running"))]))
     plan = Plan(
         edits=(SetValue(RESTARTS, "maybe", build_sz("check")), SetValue(RESTARTS, "sure", build_sz("running"))),
         stop=("maybe", "sure"),

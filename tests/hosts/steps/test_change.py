@@ -41,7 +41,7 @@ def test_tries_that_were_not_asked_for_are_none() -> None:
 
 
 def test_what_was_not_told_to_come_back_did_not() -> None:
-    trouble = _ChangeResult.from_bytes(b"begun\r\nreversing\r\nlost 1- 1077- kubelet\r\n").find_error(Plan(), ServiceTimeouts())
+    trouble = _ChangeResult.from_bytes(b"begun\r\nreversing\r\nlost 1- 1077- kubelet\r\n").find_change_error(Plan(), ServiceTimeouts())
     assert isinstance(trouble, ScriptFailed)
 
 

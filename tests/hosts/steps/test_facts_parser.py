@@ -167,13 +167,13 @@ def test_a_question_without_answer_is_no_missing_key() -> None:
 
 def test_merged_states_keep_what_the_second_does_not_know() -> None:
     first = ObservedState(
-        Registry().apply([SetValue(LEDGER, "Version", build_dword(1))]),
+        Registry().apply_edits([SetValue(LEDGER, "Version", build_dword(1))]),
         (Service("a", ServiceState.RUNNING),),
         boot=3,
         dependencies={"a": ("b",)},
     )
     second = ObservedState(
-        Registry().apply([SetValue(BOOT, "x", build_dword(2))]),
+        Registry().apply_edits([SetValue(BOOT, "x", build_dword(2))]),
         (Service("A", ServiceState.STOPPED), Service("b", ServiceState.PAUSED)),
     )
     both = answers.merge_states(first, second)

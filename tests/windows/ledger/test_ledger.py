@@ -28,7 +28,7 @@ from transom.windows.registry.values import Value, build_binary, build_dword, bu
     ],
 )
 def test_a_damaged_entry_is_named_and_not_quoted(path: str, name: str, value: Value) -> None:
-    registry = Registry().apply([SetValue(LEDGER, "Salt", build_binary(b"s")), SetValue(path, name, value)])
+    registry = Registry().apply_edits([SetValue(LEDGER, "Salt", build_binary(b"s")), SetValue(path, name, value)])
     with pytest.raises(LedgerError) as error:
         ledger.read(registry)
     assert path in str(error.value)

@@ -59,7 +59,7 @@ FULL = Ledger(
 
 def lines(full: Ledger) -> dict[str, Any]:
     """Each line of a ledger: its type, and what stands in it; of JSON the fields with the kinds of their values."""
-    registry = Registry().apply(ledger.build_edits(Registry(), full))
+    registry = Registry().apply_edits(ledger.build_edits(Registry(), full))
     found: dict[str, Any] = {}
     for key in registry:
         for named in (key.values or {}).values():
@@ -108,12 +108,12 @@ def _is_default(part: msgspec.Struct, name: str) -> bool:
 
 
 def test_it_is_read_as_it_was_written() -> None:
-    assert ledger.read(Registry().apply(ledger.build_edits(Registry(), FULL))) == FULL
+    assert ledger.read(Registry().apply_edits(ledger.build_edits(Registry(), FULL))) == FULL
 
 
 @pytest.mark.parametrize("version", [ledger.VERSION + 1, 2**32 - 1])
 def test_a_newer_ledger_is_refused_before_anything_is_made_of_it(version: int) -> None:
-    newer = Registry().apply([*ledger.build_edits(Registry(), FULL), SetValue(LEDGER, "Version", build_dword(version))])
+    newer = Registry().apply_edits([*ledger.build_edits(Registry(), FULL), SetValue(LEDGER, "Version", build_dword(version))])
     tasks = Key(rf"{LEDGER}\Tasks", {"a": NamedValue("a", build_dword(1))})
     with pytest.raises(LedgerError, match="written by a newer Transom"):
         ledger.read(Registry([*newer, tasks]))

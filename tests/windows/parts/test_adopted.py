@@ -30,7 +30,7 @@ def peers_host(**changed: str) -> ObservedState:
     edits += [SetValue(ENVIRONMENT, name, build_sz(value)) for name, value in (VALUES | changed).items()]
     edits += [SetValue(rf"{ROOT}\{item.sha1}", "Blob", certificates.build_blob(item.der, item.sha1)) for item in (OURS, THEIRS)]
     services = tuple(Service(name, ServiceState.RUNNING) for name in ("containerd", "kubelet"))
-    return ObservedState(Registry().apply(edits), services=services, boot=7, dependencies={})
+    return ObservedState(Registry().apply_edits(edits), services=services, boot=7, dependencies={})
 
 
 def environment(host: ObservedState, service: str) -> dict[str, str]:
@@ -95,7 +95,7 @@ def test_what_somebody_sets_later_is_somebody_elses() -> None:
     assert host.registry.find_value(ENVIRONMENT, "HTTP_PROXY") is None
     host = predict_state(peers_host(), plan(build_desired_settings(EGRESS), peers_host(), SALT, taken=TAKEN))
     edited = msgspec.structs.replace(
-        host, registry=host.registry.apply([SetValue(ENVIRONMENT, "NO_PROXY", build_sz("theirs"))])
+        host, registry=host.registry.apply_edits([SetValue(ENVIRONMENT, "NO_PROXY", build_sz("theirs"))])
     )
     removed = predict_state(edited, plan(DesiredState(Registry()), edited, SALT, taken=AdoptedState()))
     assert removed.registry.find_value(ENVIRONMENT, "NO_PROXY") == build_sz("theirs")

@@ -37,7 +37,7 @@ def test_a_bare_host_gets_everything_and_the_ledger_has_it_first() -> None:
     assert not planned.stop
     # the ledger is imported before anything is made; the services' values only when they are there
     assert all(edit.path.startswith(LEDGER) for edit in planned.edits)
-    installed = ledger.read(Registry().apply(planned.edits)).installed
+    installed = ledger.read(Registry().apply_edits(planned.edits)).installed
     assert (set(installed.services), set(installed.files), installed.directories) == (
         {"kubelet", "containerd"},
         {EXE},
@@ -125,7 +125,7 @@ def test_what_is_no_longer_in_the_payload_goes_and_the_rest_stays() -> None:
     assert planned.install.leave == (r"C:\k\x",)
     assert planned.stop == ("kubelet",) and planned.start == ()
     # the lines stay until the things are gone
-    before = ledger.read(found.registry.apply(planned.edits)).installed
+    before = ledger.read(found.registry.apply_edits(planned.edits)).installed
     assert set(before.files) == {EXE, CONF} and set(before.services) == {"kubelet", "containerd"}
     last = ledger.read(reached(desired, found).registry).installed
     assert set(last.files) == {EXE} and set(last.services) == {"containerd"}
@@ -153,7 +153,7 @@ def test_a_certificate_restarts_the_services_that_take_trust_and_no_others() -> 
     blob = SetValue(path, "Blob", certificates.build_blob(root.der, root.sha1))
     desired = wish(KUBELET, CONTAINERD)
     found = msgspec.structs.replace(reached(desired, host()), dependencies={"kubelet": ("containerd",)})
-    trusting = msgspec.structs.replace(desired, registry=desired.registry.apply([blob]), trusting=("containerd",))
+    trusting = msgspec.structs.replace(desired, registry=desired.registry.apply_edits([blob]), trusting=("containerd",))
     assert plan(trusting, found, SALT).stop == ("kubelet", "containerd"), "the kubelet depends on containerd"
     trusting = msgspec.structs.replace(trusting, trusting=("kubelet",))
     assert plan(trusting, found, SALT).stop == ("kubelet",)
@@ -163,11 +163,11 @@ def test_windows_is_prepared_first_and_a_pending_boot_is_waited_for() -> None:
     desired = wish(KUBELET, preparation=Preparation(containers=True, ports=(10250,)))
     planned = plan(desired, host(), SALT)
     assert planned.prepare == desired.preparation and not planned.install and not planned.edits and not planned.start
-    pending = ObservedState(Registry().apply(planned.pending), boot=3)
+    pending = ObservedState(Registry().apply_edits(planned.pending), boot=3)
     assert plan(desired, pending, SALT).boot_pending and not plan(desired, pending, SALT)
     booted = msgspec.structs.replace(pending, boot=4)
     assert plan(desired, booted, SALT).install.create
-    assert plan(desired, ObservedState(Registry().apply(planned.prepared), boot=3), SALT).install.create
+    assert plan(desired, ObservedState(Registry().apply_edits(planned.prepared), boot=3), SALT).install.create
 
 
 def test_a_wish_that_does_not_speak_of_a_payload_leaves_it_alone() -> None:
@@ -196,14 +196,14 @@ def test_the_ledger_names_both_files_while_one_is_replaced() -> None:
     found = reached(wish(KUBELET, files={EXE: A}), host())
     second = wish(KUBELET, files={EXE: B}, payload="2.0.0")
     planned = plan(second, found, SALT)
-    between = msgspec.structs.replace(found, registry=found.registry.apply(planned.edits))
+    between = msgspec.structs.replace(found, registry=found.registry.apply_edits(planned.edits))
     line, former = (ledger.read(item.registry).installed.files[EXE] for item in (between, found))
     assert (line.former, line.former_size) == (former.digest, former.size)
     # cut there: the next pass goes on, or with the former payload finds the former file as it is, or removes it
     assert plan(second, between, SALT).install == planned.install
     withdrawn = plan(wish(KUBELET, files={EXE: A}), between, SALT)
     assert not withdrawn.install.place and withdrawn.stop == ("kubelet",), "its restart is owed"
-    assert ledger.read(between.registry.apply(withdrawn.edits)).installed.files[EXE] == former
+    assert ledger.read(between.registry.apply_edits(withdrawn.edits)).installed.files[EXE] == former
     assert [item.path for item in plan(wish(payload=""), between, SALT).install.remove] == [EXE]
     assert not ledger.read(reached(second, found).registry).installed.files[EXE].former
 

@@ -21,12 +21,12 @@ TRUSTED = SetValue(rf"{PLACE}\{sha1(issuing)}", "Blob", certificates.build_blob(
 
 def trusting() -> ObservedState:
     """A host without the store, which has a certificate in it now."""
-    bare = ObservedState(Registry().apply([CreateKey(STORES)]))
-    return predict_state(bare, plan(DesiredState(Registry().apply([TRUSTED])), bare, SALT))
+    bare = ObservedState(Registry().apply_edits([CreateKey(STORES)]))
+    return predict_state(bare, plan(DesiredState(Registry().apply_edits([TRUSTED])), bare, SALT))
 
 
 def changed(host: ObservedState, *edits: Edit) -> ObservedState:
-    return ObservedState(host.registry.apply(edits))
+    return ObservedState(host.registry.apply_edits(edits))
 
 
 def removed(host: ObservedState) -> ObservedState:
@@ -35,7 +35,7 @@ def removed(host: ObservedState) -> ObservedState:
 
 def test_an_empty_key_goes() -> None:
     assert keys.read(trusting().registry) == (STORE, PLACE)
-    assert removed(trusting()).registry == Registry().apply([CreateKey(STORES)])
+    assert removed(trusting()).registry == Registry().apply_edits([CreateKey(STORES)])
 
 
 @pytest.mark.parametrize("path", [STORE, PLACE])

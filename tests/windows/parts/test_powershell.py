@@ -158,13 +158,13 @@ def test_a_pass_that_ends_between_import_and_file(before: bytes | None, first: E
     """The import writes the ledger first; where the block goes, the ledger's line goes after the file."""
     start = done(host(before), first) if first is ASKED else host(before)
     begun = planned(start, CHANGED)
-    cut = host(profile(start), start.registry.apply(begun.edits))
+    cut = host(profile(start), start.registry.apply_edits(begun.edits))
     assert profile(done(done(cut, then), NOTHING)) == before
     undone = planned(done(cut, ASKED), NOTHING)
     ended = done(cut, ASKED)
     assert [write.ledger_line for write in undone.writes] == ["PowerShell"]
-    assert ledger.read(ended.registry.apply(undone.edits)).powershell is not None, "until the file is written"
-    written = host(profile(predict_state(ended, undone)), ended.registry.apply(undone.edits))
+    assert ledger.read(ended.registry.apply_edits(undone.edits)).powershell is not None, "until the file is written"
+    written = host(profile(predict_state(ended, undone)), ended.registry.apply_edits(undone.edits))
     assert profile(done(written, NOTHING)) == before
     assert done(written, NOTHING).registry.find_key(LEDGER) is None
 
@@ -177,7 +177,7 @@ def test_a_profile_that_cannot_be_changed_is_left_and_told(content: bytes | None
     kept = done(host(THEIRS), ASKED).registry
     result = planned(ObservedState(kept, contents={PROFILE: content}), NOTHING)
     assert (result.writes, PROFILE in result.profile_fault) == ((), True)
-    assert ledger.read(kept.apply(result.edits)).powershell is not None, "it is to be undone once that is possible"
+    assert ledger.read(kept.apply_edits(result.edits)).powershell is not None, "it is to be undone once that is possible"
 
 
 def test_without_the_setting_the_profile_is_not_read() -> None:
@@ -220,7 +220,7 @@ SHELL = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\PowerShell\1\ShellIds\Microsoft.
 )
 def test_an_execution_policy_that_loads_no_profile_is_told(edits: list[SetValue], told: str | None) -> None:
     """It is read once a block is to be written, and not again."""
-    state = host(THEIRS, Registry().apply(edits))
+    state = host(THEIRS, Registry().apply_edits(edits))
     result = planned(state, ASKED)
     assert result.reads.keys == (POLICY, SHELL)
     assert [f"policy {told} of" in text for text in result.warnings] == ([True] if told else [])
@@ -241,7 +241,7 @@ def test_whatever_happens_the_file_comes_back(before: bytes | None, life: list[t
     state = host(before)
     for egress, is_cut in life:
         result = planned(state, egress)
-        state = host(profile(state), state.registry.apply(result.edits)) if is_cut else predict_state(state, result)
+        state = host(profile(state), state.registry.apply_edits(result.edits)) if is_cut else predict_state(state, result)
     assert profile(done(state, NOTHING)) == before
 
 

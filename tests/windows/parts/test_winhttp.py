@@ -30,7 +30,7 @@ NOTHING = Egress(windows=WindowsSettings(services=()))
 
 def host(value: Value | None) -> ObservedState:
     edits = [CreateKey(winhttp.KEY)] + ([SetValue(winhttp.KEY, winhttp_value.VALUE, value)] if value else [])
-    return ObservedState(Registry().apply(edits))
+    return ObservedState(Registry().apply_edits(edits))
 
 
 def proxy(state: ObservedState) -> Value | None:
@@ -93,7 +93,7 @@ def test_what_it_was_and_will_be_is_told(before: Value | None, told: str | None)
 def test_what_a_person_changed_since_stays() -> None:
     start = host(DIRECT)
     done = predict_state(start, plan(build_desired_settings(ASKED), start, SALT))
-    changed = ObservedState(done.registry.apply([SetValue(winhttp.KEY, winhttp_value.VALUE, THEIRS)]))
+    changed = ObservedState(done.registry.apply_edits([SetValue(winhttp.KEY, winhttp_value.VALUE, THEIRS)]))
     assert plan(build_desired_settings(ASKED), changed, SALT).steps[0].reason.startswith("drift")
     assert proxy(predict_state(changed, plan(build_desired_settings(NOTHING), changed, SALT))) == THEIRS
 
@@ -108,7 +108,7 @@ def test_the_note_of_the_first_boot_is_one_of_the_ledger(before: Value | None) -
     note: dict[str, object] = {"set": settings.hex()}
     if before is not None:
         note["was"] = {"name": "WinHttpSettings", "type": 3, "data": before.data.hex()}
-    registry = host(build_binary(settings)).registry.apply([SetValue(LEDGER, "WinHTTP", build_sz(json.dumps(note)))])
+    registry = host(build_binary(settings)).registry.apply_edits([SetValue(LEDGER, "WinHTTP", build_sz(json.dumps(note)))])
     assert ledger.read(registry).winhttp is not None
     assert (
         proxy(predict_state(ObservedState(registry), plan(build_desired_settings(NOTHING), ObservedState(registry), SALT))) == before

@@ -55,7 +55,7 @@ class _Life:
         ]
         if history.win_http is not None:
             edits.append(SetValue(winhttp.KEY, winhttp_value.VALUE, build_binary(bytes.fromhex(history.win_http))))
-        self.shadow = Registry().apply(edits)
+        self.shadow = Registry().apply_edits(edits)
         self.host = ModelHost(self.shadow, _NEEDS)
         self._drifted: set[tuple[str, str]] = set()
         """Variables of services (of the machine: of none) that an administrator has changed since the last pass."""
@@ -172,7 +172,7 @@ class _Life:
 
     def _both(self, *edits: Edit) -> None:
         self.host.edit(*edits)
-        self.shadow = self.shadow.apply(edits)
+        self.shadow = self.shadow.apply_edits(edits)
 
     def _appear(self, step: histories.Appear) -> None:
         if step.service in self.host.services:
@@ -200,7 +200,7 @@ class _Life:
         if any(_is_ours(item) and _name(item) == name for item in items):
             self._drifted.add((step.service, name))
         else:
-            self.shadow = self.shadow.apply([_appended(self.shadow, step.service, step.item)])
+            self.shadow = self.shadow.apply_edits([_appended(self.shadow, step.service, step.item)])
         self.host.edit(_appended(self.host.registry, step.service, step.item))
 
     def _take(self, step: histories.TakeItem) -> None:
@@ -214,7 +214,7 @@ class _Life:
             left = [item for item in (value.to_texts() if value else ()) if item != step.item]
             edit = SetValue(_path(step.service), "Environment", build_multi_sz(left))
             if registry is self.shadow:
-                self.shadow = self.shadow.apply([edit])
+                self.shadow = self.shadow.apply_edits([edit])
             else:
                 self.host.edit(edit)
 
@@ -264,15 +264,15 @@ class _Life:
         rest = [item for item in (shadow.to_texts() if shadow else ()) if _name(item) != name]
         left = [item for item in here if not _is_ours(item)]
         value = build_multi_sz([*rest, *left]) if rest or left or shadow else None
-        self.shadow = self.shadow.apply([_setting(_path(service), "Environment", value)])
+        self.shadow = self.shadow.apply_edits([_setting(_path(service), "Environment", value)])
 
     def _same(self, path: str, name: str) -> None:
         """The shadow gets the value that the host has."""
         key = self.host.registry.find_key(path)
         named = (key.values or {}).get(name.casefold()) if key else None
-        self.shadow = self.shadow.apply([DeleteValue(path, name)])
+        self.shadow = self.shadow.apply_edits([DeleteValue(path, name)])
         if named is not None:
-            self.shadow = self.shadow.apply([SetValue(path, named.name, named.value)])
+            self.shadow = self.shadow.apply_edits([SetValue(path, named.name, named.value)])
 
     def _set_machine(self, step: histories.SetMachine) -> None:
         key = self.host.registry.find_key(ENVIRONMENT)

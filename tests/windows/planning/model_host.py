@@ -51,7 +51,7 @@ class ModelHost:
         self._booted_with = self._variables(ENVIRONMENT)
 
     def edit(self, *edits: Edit) -> None:
-        self.registry = self.registry.apply(edits)
+        self.registry = self.registry.apply_edits(edits)
 
     def start(self, name: str) -> None:
         run = self.services[name.casefold()]

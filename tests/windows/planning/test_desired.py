@@ -27,6 +27,6 @@ FULL = Egress(
 
 
 def test_nothing_else_of_the_settings_is_wished_for_than_what_a_wish_is_known_by() -> None:
-    wished = Registry().apply(edit for part in SETTINGS.values() for edit in part.iter_desired_edits(FULL))
+    wished = Registry().apply_edits(edit for part in SETTINGS.values() for edit in part.iter_desired_edits(FULL))
     assert build_desired_settings(FULL) == DesiredState(wished)
     assert build_desired_settings(msgspec.structs.replace(FULL, no_proxy="other")) != build_desired_settings(FULL)

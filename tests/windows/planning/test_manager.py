@@ -21,7 +21,7 @@ HERE, ELSEWHERE = (
 )
 PROXY, OTHER = Egress(Secret("http://p:1"), Secret("http://p:1")), Egress(Secret("http://q:1"), Secret("http://q:1"))
 THERE = [CreateKey(path) for path in (ENVIRONMENT, STORES, rf"{SERVICES}\kubelet")]
-BARE = ObservedState(Registry().apply(THERE), (Service("kubelet", ServiceState.RUNNING),))
+BARE = ObservedState(Registry().apply_edits(THERE), (Service("kubelet", ServiceState.RUNNING),))
 
 
 def changed(host: ObservedState, egress: Egress, manager: Manager) -> ObservedState:
@@ -58,7 +58,7 @@ def test_who_is_told_to_takes_the_host_over_and_it_is_noted_at_once() -> None:
 def test_a_host_that_names_nobody_is_taken_with_its_next_change() -> None:
     """An earlier version, or the first boot of a machine, notes none: for that alone nothing is written."""
     host = changed(BARE, PROXY, HERE)
-    earlier = host.registry.apply([DeleteValue(LEDGER, "Manager"), SetValue(LEDGER, "Version", build_dword(1))])
+    earlier = host.registry.apply_edits([DeleteValue(LEDGER, "Manager"), SetValue(LEDGER, "Version", build_dword(1))])
     host = msgspec.structs.replace(host, registry=earlier)
     assert not plan(build_desired_settings(PROXY), host, SALT, manager=HERE)
     assert noted(changed(host, OTHER, HERE)) == HERE.name
@@ -70,6 +70,6 @@ def test_nothing_of_a_manager_stays() -> None:
 
 def test_what_a_host_says_is_shown_without_control_characters() -> None:
     with pytest.raises(OtherManager) as refused:
-        HERE.check("x\x1b[2J" + "y" * 5000)
+        HERE.require_same_manager("x\x1b[2J" + "y" * 5000)
     assert "\x1b" not in str(refused.value)
     assert len(str(refused.value)) < 1000

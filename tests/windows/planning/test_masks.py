@@ -17,7 +17,7 @@ from transom.windows.registry.registry import Registry
 
 SALT = bytes(16)
 HOST = ObservedState(
-    Registry().apply([CreateKey(ENVIRONMENT), CreateKey(rf"{SERVICES}\containerd")]),
+    Registry().apply_edits([CreateKey(ENVIRONMENT), CreateKey(rf"{SERVICES}\containerd")]),
     (Service("containerd", ServiceState.RUNNING),),
     boot=1,
 )

@@ -69,7 +69,7 @@ def hosts(draw: st.DrawFn) -> ObservedState:
             )
     needs = {s.name: tuple(draw(st.sets(st.sampled_from(services or [s])))) for s in services}
     dependencies = {name: tuple(n.name for n in needed if n.name > name) for name, needed in needs.items()}
-    return ObservedState(Registry().apply(edits), tuple(services), boot=1, dependencies=dependencies)
+    return ObservedState(Registry().apply_edits(edits), tuple(services), boot=1, dependencies=dependencies)
 
 
 @st.composite
@@ -92,10 +92,10 @@ def wishes(draw: st.DrawFn) -> DesiredState:
         edits.append(
             SetValue(rf"{certificates.get_store_path(store)}\{sha1(c)}", "Blob", certificates.build_blob(der(c), sha1(c)))
         )
-    return DesiredState(Registry().apply(edits))
+    return DesiredState(Registry().apply_edits(edits))
 
 
-NOTHING = DesiredState(Registry().apply([CreateKey(rf"{SERVICES}\{service}") for service in MANAGED]))
+NOTHING = DesiredState(Registry().apply_edits([CreateKey(rf"{SERVICES}\{service}") for service in MANAGED]))
 
 
 def applied(desired: DesiredState, actual: ObservedState) -> ObservedState:
@@ -172,7 +172,7 @@ def test_what_a_person_changed_survives_removal(actual: ObservedState, desired: 
         return
     theirs = f"{name}=http://theirs.x"
     edited = [theirs if item.split("=")[0] == name else item for item in value.to_texts()]
-    host = msgspec.structs.replace(host, registry=host.registry.apply([SetValue(path, "Environment", build_multi_sz(edited))]))
+    host = msgspec.structs.replace(host, registry=host.registry.apply_edits([SetValue(path, "Environment", build_multi_sz(edited))]))
     drift = [s for s in plan(desired, host, SALT).steps if s.target == f"{service}: {name}"]
     assert [("drift" in s.reason, s.action) for s in drift] == [(True, "replace")]
     gone = applied(NOTHING, host)
@@ -186,7 +186,7 @@ def test_what_a_person_changed_survives_removal(actual: ObservedState, desired: 
 def test_an_import_cut_anywhere_converges_and_undoes(actual: ObservedState, desired: DesiredState, data: st.DataObject) -> None:
     edits = plan(desired, actual, SALT).edits
     cut = data.draw(st.integers(0, len(edits)))
-    torn = msgspec.structs.replace(actual, registry=actual.registry.apply(edits[:cut]))
+    torn = msgspec.structs.replace(actual, registry=actual.registry.apply_edits(edits[:cut]))
     assert shown(applied(NOTHING, booted(applied(NOTHING, torn))).registry) == shown(actual.registry)
     applied(desired, torn)
 
@@ -208,8 +208,8 @@ def test_what_group_policy_holds_is_reported_and_left_until_it_lets_go() -> None
         rf"{place('ROOT')}\{sha1(root)}" for place in (certificates.get_store_path, certificates.get_policy_store_path)
     )
     blob = certificates.build_blob(der(root), sha1(root))
-    desired = DesiredState(Registry().apply([SetValue(path, "Blob", blob)]))
-    bare = ObservedState(Registry().apply([CreateKey(certificates.get_store_path("ROOT")), SetValue(policy, "Blob", blob)]))
+    desired = DesiredState(Registry().apply_edits([SetValue(path, "Blob", blob)]))
+    bare = ObservedState(Registry().apply_edits([CreateKey(certificates.get_store_path("ROOT")), SetValue(policy, "Blob", blob)]))
     planned = plan(desired, bare, SALT)
     assert planned.warnings == (f"ROOT: {sha1(root)} CN=Corp Root 1: group policy already holds it; left to the policy",)
     assert [edit.path for edit in planned.edits if not edit.path.startswith(LEDGER)] == []
@@ -217,7 +217,7 @@ def test_what_group_policy_holds_is_reported_and_left_until_it_lets_go() -> None
     held = applied(desired, bare)
     assert ledger.read(held.registry).trust["ROOT"][sha1(root)].policy
     assert shown(applied(NOTHING, held).registry) == shown(bare.registry)
-    free = msgspec.structs.replace(held, registry=held.registry.apply([DeleteKey(policy)]))
+    free = msgspec.structs.replace(held, registry=held.registry.apply_edits([DeleteKey(policy)]))
     ours = applied(desired, free)
     assert ours.registry.find_value(path, "Blob") == blob
     gone = applied(NOTHING, ours)
@@ -227,9 +227,9 @@ def test_what_group_policy_holds_is_reported_and_left_until_it_lets_go() -> None
 def test_a_removed_key_is_added_again_and_named_drift() -> None:
     root = authorities()[0]
     path = rf"{certificates.get_store_path('ROOT')}\{sha1(root)}"
-    desired = DesiredState(Registry().apply([SetValue(path, "Blob", certificates.build_blob(der(root), sha1(root)))]))
-    host = applied(desired, ObservedState(Registry().apply([CreateKey(certificates.get_store_path("ROOT"))])))
-    torn = msgspec.structs.replace(host, registry=host.registry.apply([DeleteKey(path)]))
+    desired = DesiredState(Registry().apply_edits([SetValue(path, "Blob", certificates.build_blob(der(root), sha1(root)))]))
+    host = applied(desired, ObservedState(Registry().apply_edits([CreateKey(certificates.get_store_path("ROOT"))])))
+    torn = msgspec.structs.replace(host, registry=host.registry.apply_edits([DeleteKey(path)]))
     (step,) = plan(desired, torn, SALT).steps
     assert (step.kind, step.action, "drift" in step.reason) == ("certificate", "add", True)
     assert step.target == f"ROOT: {sha1(root)} CN=Corp Root 1"
@@ -237,10 +237,10 @@ def test_a_removed_key_is_added_again_and_named_drift() -> None:
 
 def test_a_variable_that_was_set_to_what_it_replaced_is_undone_once() -> None:
     own = SetValue(ENVIRONMENT, "HTTP_PROXY", build_sz("http://second"))
-    before = ObservedState(Registry().apply([CreateKey(ENVIRONMENT), CreateKey(STORES), own]), boot=1)
+    before = ObservedState(Registry().apply_edits([CreateKey(ENVIRONMENT), CreateKey(STORES), own]), boot=1)
     host = before
     for proxy in ("http://first", "http://second"):
-        wish = Registry().apply([SetValue(ENVIRONMENT, "HTTP_PROXY", build_sz(proxy))])
+        wish = Registry().apply_edits([SetValue(ENVIRONMENT, "HTTP_PROXY", build_sz(proxy))])
         host = booted(applied(DesiredState(wish), host))
     host = applied(NOTHING, host)
     host = applied(NOTHING, booted(host))
@@ -251,7 +251,7 @@ def test_the_order_of_the_wish_counts_in_the_hash_of_the_state() -> None:
     """What was rendered of a wish is kept: one that is equal, in another order, has a hash of its own, as it always had."""
     value = SetValue(ENVIRONMENT, "HTTP_PROXY", build_sz("http://p.x:3128"))
     orders = [[CreateKey(rf"{SERVICES}\{name}") for name in names] for names in (MANAGED, MANAGED[::-1])]
-    wishes = [DesiredState(Registry().apply([value, *keys])) for keys in orders]
-    hosts = [ObservedState(Registry().apply(plan(wish, ObservedState(Registry()), SALT).edits)) for wish in wishes]
+    wishes = [DesiredState(Registry().apply_edits([value, *keys])) for keys in orders]
+    hosts = [ObservedState(Registry().apply_edits(plan(wish, ObservedState(Registry()), SALT).edits)) for wish in wishes]
     assert wishes[0] == wishes[1]
     assert len({ledger.read(host.registry).state_hash for host in hosts}) == 2

@@ -15,12 +15,12 @@ from transom.windows.registry.values import build_multi_sz
 
 SALT = b"0123456789abcdef"
 KEY = rf"{SERVICES}\kubelet"
-HOST = ObservedState(Registry().apply([CreateKey(KEY)]), (Service("kubelet", ServiceState.RUNNING),), boot=7, dependencies={})
-NOTHING = DesiredState(Registry().apply([CreateKey(KEY)]))
+HOST = ObservedState(Registry().apply_edits([CreateKey(KEY)]), (Service("kubelet", ServiceState.RUNNING),), boot=7, dependencies={})
+NOTHING = DesiredState(Registry().apply_edits([CreateKey(KEY)]))
 
 
 def wanted(value: str) -> DesiredState:
-    return DesiredState(Registry().apply([SetValue(KEY, "Environment", build_multi_sz([f"HTTP_PROXY={value}"]))]))
+    return DesiredState(Registry().apply_edits([SetValue(KEY, "Environment", build_multi_sz([f"HTTP_PROXY={value}"]))]))
 
 
 ONE, TWO = wanted("http://one"), wanted("http://two")

@@ -34,7 +34,7 @@ def wanted(*, scope: str = "Services", trust: bool = True) -> DesiredState:
         edits.append(SetValue(ENVIRONMENT, "HTTP_PROXY", build_sz("http://p.x")))
     for store, c in ((ROOT, root), (CA, issuing)) if trust else ():
         edits.append(SetValue(rf"{store}\{sha1(c)}", "Blob", certificates.build_blob(der(c), sha1(c))))
-    return DesiredState(Registry().apply(edits))
+    return DesiredState(Registry().apply_edits(edits))
 
 
 NOTHING = wanted(scope="", trust=False)
@@ -42,7 +42,7 @@ NOTHING = wanted(scope="", trust=False)
 
 def host(*keys: str) -> ObservedState:
     edits = [CreateKey(path) for path in (rf"{SERVICES}\containerd", STORES, *keys)]
-    return ObservedState(Registry().apply(edits), (Service("containerd", ServiceState.RUNNING),), boot=7, dependencies={})
+    return ObservedState(Registry().apply_edits(edits), (Service("containerd", ServiceState.RUNNING),), boot=7, dependencies={})
 
 
 def asked_more(desired: DesiredState, actual: ObservedState) -> Queries | None:

@@ -79,14 +79,14 @@ def test_ports_are_closed_that_were_opened() -> None:
     preparation = Preparation(ports=(10250, 9182))
     made = worker(K, preparation=preparation)
     prepared = plan(made, host(), SALT)
-    found = reached(made, msgspec.structs.replace(host(), registry=host().registry.apply(prepared.prepared)))
+    found = reached(made, msgspec.structs.replace(host(), registry=host().registry.apply_edits(prepared.prepared)))
     assert removal(found).install.ports == (10250, 9182)
     assert reached(NOTHING, found).registry.find_key(LEDGER) is None
 
 
 def test_a_preparation_that_waits_for_a_boot_is_undone_at_once() -> None:
     planned = plan(worker(K, preparation=Preparation(ports=(10250,))), host(), SALT)
-    pending = msgspec.structs.replace(host(), registry=host().registry.apply(planned.pending), boot=None)
+    pending = msgspec.structs.replace(host(), registry=host().registry.apply_edits(planned.pending), boot=None)
     assert removal(pending).install.ports == (10250,)
     assert reached(NOTHING, pending).registry.find_key(LEDGER) is None
 
@@ -103,7 +103,7 @@ def test_who_depends_on_a_service_that_goes_is_stopped_first_and_named() -> None
 def test_an_adopted_service_stays_with_its_environment_as_it_was() -> None:
     own: list[Edit] = [SetValue(rf"{SERVICES}\kubelet", "Environment", build_multi_sz(["A=1", "no_proxy=theirs"]))]
     before = host(("kubelet", UP))
-    before = msgspec.structs.replace(before, registry=before.registry.apply(own))
+    before = msgspec.structs.replace(before, registry=before.registry.apply_edits(own))
     found = reached(worker(K), before)
     planned = removal(found)
     assert planned.install.delete == () and planned.stop == planned.start == ("kubelet",)
@@ -114,7 +114,7 @@ def test_what_has_been_booted_with_is_not_hidden_on_a_host_that_is_given_back() 
     """Nobody would come to take the empty items away: the boot is not read, so none are made, and those that are there go."""
     machine = [SetValue(ENVIRONMENT, "HTTP_PROXY", build_sz("http://p.x:1"))]
     proxied = wish(CONTAINERD, payload=None)
-    both = msgspec.structs.replace(proxied, registry=proxied.registry.apply(machine))
+    both = msgspec.structs.replace(proxied, registry=proxied.registry.apply_edits(machine))
     before = host(("containerd", UP))
     booted = msgspec.structs.replace(reached(both, before), boot=4)
     masked = reached(proxied, booted)
@@ -131,7 +131,7 @@ def test_the_ledger_of_the_first_boot_is_undone() -> None:
     lines = ledger.build_edits(host().registry, msgspec.structs.replace(trusted, salt=b""))
     store = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\SystemCertificates\ROOT\Certificates"
     there = SetValue(rf"{store}\{'A' * 40}", "Blob", build_sz("x"))
-    gone = reached(NOTHING, msgspec.structs.replace(host(), registry=host().registry.apply([*lines, there])))
+    gone = reached(NOTHING, msgspec.structs.replace(host(), registry=host().registry.apply_edits([*lines, there])))
     assert gone.registry.find_key(LEDGER) is None and gone.registry.find_key(rf"{store}\{'A' * 40}") is None
 
 

@@ -297,7 +297,7 @@ def test_nothing_but_its_own_error_is_raised(pieces: list[str]) -> None:
 
 def test_what_is_equal_in_another_order_is_another_file() -> None:
     keys = [CreateKey(r"HKEY_LOCAL_MACHINE\SOFTWARE\A"), CreateKey(r"HKEY_LOCAL_MACHINE\SOFTWARE\B")]
-    one, other = Registry().apply(keys), Registry().apply(reversed(keys))
+    one, other = Registry().apply_edits(keys), Registry().apply_edits(reversed(keys))
     assert one == other
     assert reg.parse(reg.render_registry(one))[-2:] == tuple(keys)
     assert reg.parse(reg.render_registry(other))[-2:] == tuple(reversed(keys))

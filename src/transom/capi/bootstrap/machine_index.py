@@ -83,7 +83,7 @@ class MachineIndex:
                 made = self._workers if is_worker(item) else self._other_pools
                 made.setdefault((item.namespace, str(get_nested_value(item.spec, "clusterName"))), []).append(item)
 
-    def find_named(self, namespace: str, kind: object, name: object) -> MachineObject | None:
+    def find_object(self, namespace: str, kind: object, name: object) -> MachineObject | None:
         """Return the object of a kind and name, if it is known."""
         return self._by_name.get((namespace, str(kind), str(name)))
 
@@ -102,7 +102,7 @@ class MachineIndex:
     def find_cluster_class(self, cluster: Cluster) -> MachineObject | None:
         """Return the ClusterClass of a cluster, if it is known."""
         namespace, name = self._get_class_reference(cluster)
-        return self.find_named(namespace, "ClusterClass", name) if name else None
+        return self.find_object(namespace, "ClusterClass", name) if name else None
 
     def find_missing_class_name(self, cluster: Cluster) -> str:
         """Return the name of a cluster's ClusterClass if it is not known and nothing else says what the control plane is."""
@@ -111,7 +111,7 @@ class MachineIndex:
 
     def _get_class_reference(self, cluster: Cluster) -> tuple[str, str]:
         own_namespace = cluster.metadata.namespace or ""
-        own = self.find_named(own_namespace, "Cluster", cluster.metadata.name)
+        own = self.find_object(own_namespace, "Cluster", cluster.metadata.name)
         topology = get_nested_value(own.spec, "topology") if own is not None else None
         if topology is None:
             return own_namespace, ""
@@ -123,28 +123,28 @@ class MachineIndex:
     def find_kubeadm_control_plane(self, cluster: Cluster) -> MachineObject | None:
         """Return the KubeadmControlPlane of a cluster, else the KubeadmControlPlaneTemplate of its class."""
         if cluster.control_plane:
-            control_plane = self.find_named(cluster.metadata.namespace or "", cluster.control_plane, cluster.control_plane_name)
+            control_plane = self.find_object(cluster.metadata.namespace or "", cluster.control_plane, cluster.control_plane_name)
             return control_plane if cluster.control_plane == KUBEADM_CONTROL_PLANE else None
         own_class = self.find_cluster_class(cluster)
         part = get_nested_value(own_class.spec, "controlPlane") if own_class is not None else None
         reference = get_nested_value(part, "templateRef") or get_nested_value(part, "ref")
         if own_class is None or get_nested_value(reference, "kind") != f"{KUBEADM_CONTROL_PLANE}Template":
             return None
-        return self.find_named(own_class.namespace, get_nested_value(reference, "kind"), get_nested_value(reference, "name"))
+        return self.find_object(own_class.namespace, get_nested_value(reference, "kind"), get_nested_value(reference, "name"))
 
     def list_objects(self, cluster: Cluster) -> list[MachineObject]:
         """Return the objects of a cluster: those with its label, and those that its other objects and its class refer to."""
         namespace = cluster.metadata.namespace or ""
         objects = {item.place.object: item for item in self._labelled.get((namespace, cluster.metadata.name), ())}
-        own = self.find_named(namespace, cluster.control_plane, cluster.control_plane_name)
+        own = self.find_object(namespace, cluster.control_plane, cluster.control_plane_name)
         if own is not None:
             objects.setdefault(own.place.object, own)
         for kind, name in self._iter_references(cluster, own):
-            if (item := self.find_named(namespace, kind, name)) is not None:
+            if (item := self.find_object(namespace, kind, name)) is not None:
                 objects.setdefault(item.place.object, item)
         own_class = self.find_cluster_class(cluster)
         for kind, name in _iter_class_references(own_class.spec) if own_class is not None else ():
-            if own_class is not None and (item := self.find_named(own_class.namespace, kind, name)) is not None:
+            if own_class is not None and (item := self.find_object(own_class.namespace, kind, name)) is not None:
                 objects.setdefault(item.place.object, item)
         return list(objects.values())
 
@@ -221,7 +221,7 @@ class MachineIndex:
         *,
         control_plane: bool = False,
     ) -> MachineTemplate:
-        known = self.find_named(namespace, kind, name)
+        known = self.find_object(namespace, kind, name)
         group = _CONTROL_PLANE_GROUP if kind.removesuffix("Template") in CONTROL_PLANES else _BOOTSTRAP_GROUP
         api_version = version if version.startswith(f"{group}/") else f"{group}/{_VERSIONS.get(kind, 'v1beta2')}"
         spec = None
@@ -272,7 +272,7 @@ class MachineIndex:
             return True
         if get_nested_value(reference, "kind") != "AWSManagedMachinePool":
             return False
-        group = self.find_named(pool.namespace, "AWSManagedMachinePool", get_nested_value(reference, "name"))
+        group = self.find_object(pool.namespace, "AWSManagedMachinePool", get_nested_value(reference, "name"))
         return group is not None and get_nested_value(group.spec, "awsLaunchTemplate") is None
 
 

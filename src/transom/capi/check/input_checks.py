@@ -274,7 +274,7 @@ class InputChecks:
             )
         elif _get_windows_path(file) in RESERVED:
             yield self.build_finding("error", ("files", index, "path"), f"{file.path} is reserved: choose another name")
-        elif (first := self._find_first(file)) < index:
+        elif (first := self._find_first_index(file)) < index:
             yield self.build_finding(
                 "error", ("files", index, "path"), f"duplicate path {file.path}: files[{first}] has it, too"
             )
@@ -283,7 +283,7 @@ class InputChecks:
                 "error", ("files", index, "permissions"), f"{file.permissions!r}: four octal digits, like 0644"
             )
 
-    def _find_first(self, file: InputFile) -> int:
+    def _find_first_index(self, file: InputFile) -> int:
         """Return the index of the first file of that path, as Windows compares paths."""
         return next(
             place for place, item in enumerate(self._inputs.files) if _get_windows_path(item) == _get_windows_path(file)

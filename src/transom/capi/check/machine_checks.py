@@ -181,7 +181,7 @@ def _check_missing_entries(cluster: Cluster, egress: Egress, index: MachineIndex
         return
     of_machines = _list_machine_configs(index.objects) if index.list_workers(cluster) else set()
     for template in index.list_templates(cluster):
-        known = index.find_named(template.namespace, template.kind, template.name)
+        known = index.find_object(template.namespace, template.kind, template.name)
         if known is None or index.has_cluster_class(cluster) or _has_entries(template, secret):
             continue
         is_edited = (known.group, known.kind) in EDITED and (known.namespace, known.name) not in of_machines
@@ -293,7 +293,7 @@ def _list_ignition_users(cluster: Cluster, index: MachineIndex) -> set[tuple[str
     """Return kind and name of the infrastructure templates whose bootstrap configuration has the format Ignition."""
     namespace = cluster.metadata.namespace or ""
     pairs = []
-    control_plane = index.find_kubeadm_control_plane(cluster) or index.find_named(
+    control_plane = index.find_kubeadm_control_plane(cluster) or index.find_object(
         namespace, cluster.control_plane, cluster.control_plane_name
     )
     if control_plane is not None and control_plane.kind in SPEC_PATHS:
@@ -303,7 +303,7 @@ def _list_ignition_users(cluster: Cluster, index: MachineIndex) -> set[tuple[str
     for item in index.list_workers(cluster):
         part = get_machine_spec(item)
         reference = get_nested_value(part, "bootstrap", "configRef")
-        config = index.find_named(namespace, get_nested_value(reference, "kind"), get_nested_value(reference, "name"))
+        config = index.find_object(namespace, get_nested_value(reference, "kind"), get_nested_value(reference, "name"))
         if config is not None:
             pairs.append((get_nested_value(config.spec, *SPEC_PATHS.get(config.kind, ())), get_nested_value(part, "infrastructureRef")))
     return {

@@ -130,7 +130,7 @@ class IdentityConflict(msgspec.Struct, frozen=True):
     age_known: bool
 
     @property
-    def text(self) -> str:
+    def message(self) -> str:
         """What comes of it."""
         who = f"the older, {self.holder[1]}, has it" if self.age_known else f"the older will have it, here {self.holder[1]}"
         clusters = f"Cluster {'/'.join(self.holder)} and Cluster {'/'.join(self.later)}"

@@ -93,7 +93,7 @@ class _WorkerBuilder:
             entries = msgspec.structs.replace(entries, files=tuple(compress_file(file) for file in entries.files))
         spec = self._build_bootstrap_spec(entries)
         findings += entry_findings
-        findings += self._check_size(spec, entries)
+        findings += self._check_user_data_size(spec, entries)
         if has_errors(findings):
             return WorkerTemplate(findings=tuple(findings))
         bootstrap = machine_objects.build_bootstrap_config(self._inputs, spec, self._collect_hashed_inputs())
@@ -233,7 +233,7 @@ class _WorkerBuilder:
             },
         }
 
-    def _check_size(self, spec: Object, entries: Entries) -> Iterable[Finding]:
+    def _check_user_data_size(self, spec: Object, entries: Entries) -> Iterable[Finding]:
         text = user_data.render_user_data(spec, self._texts)
         limit = self._pool.limit if self._pool else self._provider.limit
         counted = user_data.measure_size(text, limit)

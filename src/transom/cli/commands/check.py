@@ -50,7 +50,7 @@ def check(
             require_registry_image("--image", image, any_registry=False)
 
     async def run(client: "Client") -> "tuple[str, tuple[InstallCheck, ...]]":
-        work = _check_before_install(client, cluster.own, image) if pre else _check_after_install(client, cluster.own)
+        work = _check_before_install(client, cluster.own_namespace, image) if pre else _check_after_install(client, cluster.own_namespace)
         return describe_server(client.connection), await work
 
     try:
@@ -58,9 +58,9 @@ def check(
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
     if output is not Format.TEXT:
-        print_data({"server": server, "namespace": cluster.own, "pre": pre, "checks": checks}, output)
+        print_data({"server": server, "namespace": cluster.own_namespace, "pre": pre, "checks": checks}, output)
     else:
-        print_lines(f"{server}, namespace {cluster.own}", *_format_lines(checks), _format_summary(checks, pre=pre))
+        print_lines(f"{server}, namespace {cluster.own_namespace}", *_format_lines(checks), _format_summary(checks, pre=pre))
     if any(item.verdict == "fail" for item in checks):
         raise SystemExit(ExitCode.NOT_DONE)
     if any(item.verdict == "unknown" for item in checks):

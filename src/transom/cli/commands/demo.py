@@ -101,13 +101,13 @@ class _Demo:
         from transom.hosts.owner import Owner
         from transom.hosts.passes.base_pass import PassSettings
         from transom.hosts.ssh.known_hosts import NoHostKeys
-        from transom.sources.directory import load
+        from transom.sources.directory import load_objects
         from transom.sources.examination import examine_objects
 
-        objects = load([str(self._directory)])
+        objects = load_objects([str(self._directory)])
         examined = examine_objects(objects, datetime.datetime.now(UTC))
         (target,) = list_targets(objects, examined.settings, ssh_config=False)
-        report = await HostPass(NoHostKeys(), PassSettings(Owner("demo", "in this process"))).report(target)
+        report = await HostPass(NoHostKeys(), PassSettings(Owner("demo", "in this process"))).run_and_report(target)
         print_report(Report((report,)), planned=False)
         return report.result == expected
 

@@ -110,11 +110,11 @@ def _format_skipped(skipped: "Iterable[SkippedCheck]") -> "Iterable[str]":
 def _observe_directory(source: Source, bundle: Path | None, *, facts: bool) -> "tuple[ClusterSnapshot, int]":
     """Return the observed state, and the number of files in the bundle."""
     from transom.diagnosis.reading import observe_values, with_settings
-    from transom.sources.directory import iter_values, load
+    from transom.sources.directory import iter_values, load_objects
 
     paths = source.filename or []
-    objects = load(paths, source.own)
-    seen = with_settings(observe_values(iter_values(paths), " ".join(paths), source.own, datetime.now(UTC)), objects, None)
+    objects = load_objects(paths, source.own_namespace)
+    seen = with_settings(observe_values(iter_values(paths), " ".join(paths), source.own_namespace, datetime.now(UTC)), objects, None)
     if bundle is None:
         return seen, 0
     from transom.cli.bundle import read_host_facts, write_bundle
@@ -130,7 +130,7 @@ def _observe_directory(source: Source, bundle: Path | None, *, facts: bool) -> "
 async def _observe_cluster(client: "Client", source: Source, bundle: Path | None, *, facts: bool) -> "tuple[ClusterSnapshot, int]":
     from transom.cli.observation import observe_for_doctor
 
-    seen, objects = await observe_for_doctor(client, describe_server(client.connection), source.own, datetime.now(UTC))
+    seen, objects = await observe_for_doctor(client, describe_server(client.connection), source.own_namespace, datetime.now(UTC))
     if bundle is None:
         return seen, 0
     from transom.cli.bundle import read_host_facts, write_bundle

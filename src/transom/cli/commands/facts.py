@@ -74,7 +74,7 @@ def facts(
     many = selects or len(wanted) > 1
     names = tuple(services or WindowsSettings().services)
 
-    def tell_end(host: Host, result: "dict[str, Any] | HostError", seconds: float) -> None:
+    def print_host_read(host: Host, result: "dict[str, Any] | HostError", seconds: float) -> None:
         if isinstance(result, HostError):
             hint = _INSTANCE if not by_name and str(result) == NOT_RESOLVED else ""
             print_to_stderr(f"transom: {host.label}: {result}{hint}")
@@ -85,7 +85,7 @@ def facts(
     reading = HostReader(
         wanted, names, options.timeouts, show_secrets=show_secrets, required=options.require_host_keys, workers=options.workers
     )
-    reading.on_end = tell_end
+    reading.on_end = print_host_read
     stopped = False
     try:
         run_until_stopped(reading.run(), reports=True)
@@ -202,7 +202,7 @@ def _find_instances(source: Source, names: list[str], options: HostOptions) -> l
             fail(describe_unknown(selection.unknown, known, " ".join(source.filename or ())))
         targets = [target for target in targets if target.instance.name in selection.names]
     if not targets:
-        place = " ".join(source.filename) if source.filename else f"namespace {source.own} of the cluster"
+        place = " ".join(source.filename) if source.filename else f"namespace {source.own_namespace} of the cluster"
         fail(f"no WindowsInstance exists in {place}", ExitCode.NOT_DONE)
     return [Host(target.access, target.instance.name) for target in targets]
 

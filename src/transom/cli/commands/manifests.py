@@ -201,7 +201,7 @@ def _refuse_second_install(namespace: str) -> None:
     from transom.kube.connection import connect
     from transom.kube.errors import ApiError, ConfigurationError
 
-    async def find() -> tuple[str, str]:
+    async def find_install() -> tuple[str, str]:
         async with asyncio.timeout(_CHECK_SECONDS):
             connection = connect()
             try:
@@ -211,7 +211,7 @@ def _refuse_second_install(namespace: str) -> None:
 
     log_to_stderr(verbose=False)
     with contextlib.suppress(ApiError, ConfigurationError, TimeoutError, OSError):
-        other, cluster = run_until_stopped(find())
+        other, cluster = run_until_stopped(find_install())
         if other:
             fail(
                 f"--namespace {namespace}: {cluster} has Transom in namespace {other}, and a cluster can have only one:"

@@ -256,7 +256,7 @@ def _write_image(directory: Path, target: Path, base: Path | None, architecture:
     made = Layout(target, epoch)
     if base is not None:
         for layer in below.layers:
-            made.take(layer, base)
+            made.link_layer(layer, base)
     with tempfile.TemporaryDirectory(dir=target) as tree:
         _copy_payload_files(opened, Path(tree))
         layer = made.write_layer(Path(tree))

@@ -64,7 +64,7 @@ def _find_previous_settings(targets: "Sequence[Target]") -> "tuple[list[Target],
         egress = passed.find_previous_settings(target)
         if egress is None:
             why = "not changed: no other settings are known here that this host was healthy with"
-            unknown[target.instance.place.object] = build_host_report(target, PassResult()).skip(why)
+            unknown[target.instance.place.object] = build_host_report(target, PassResult()).as_skipped(why)
         else:
             goals.append(msgspec.structs.replace(target, egress=egress))
     return goals, unknown

@@ -240,14 +240,14 @@ async def _run_operator(connection: "Connection", options: "Options", address: t
             traces.observe(result)
 
         operator = Operator(Client(connection), options, observe, trace=traces.trace_reconciliation)
-    metrics.follow(operator)
+    metrics.register_operator(operator)
     try:
         async with serve(
             address,
             lambda: operator.ready,
             metrics,
             local_metrics=local_metrics,
-            describe_unready=operator.describe_unread,
+            describe_unready=operator.describe_unread_kinds,
         ):
             await operator.run(stop)
     finally:

@@ -43,9 +43,9 @@ def simulate(
 def _run_simulator(directory: Path) -> None:
     import asyncio
 
-    from transom.sources.directory import load
+    from transom.sources.directory import load_objects
 
-    objects = load([str(directory)])
+    objects = load_objects([str(directory)])
     if any(finding.severity == "error" for finding in objects.findings):
         fail(f"{directory}: `transom validate -f {directory}` says what is wrong with it")
     try:
@@ -58,7 +58,7 @@ def _start_detached(directory: Path) -> None:
     """Start a process that outlives the terminal; return after it printed each host's address."""
     import subprocess
 
-    from transom.sources.directory import load
+    from transom.sources.directory import load_objects
 
     command = [sys.executable, "-m", "transom", "simulate", str(directory)]
     nothing, log = subprocess.DEVNULL, directory / _LOG
@@ -70,7 +70,7 @@ def _start_detached(directory: Path) -> None:
         )
     try:
         with os.fdopen(reading, encoding="utf-8") as output:
-            for _ in load([str(directory)]).windows_instances:
+            for _ in load_objects([str(directory)]).windows_instances:
                 line = output.readline()
                 if not line:
                     fail(read_regular_text(log, errors="replace").strip().removeprefix("transom: "), ExitCode(running.wait()))

@@ -102,20 +102,20 @@ def host(
     known, checks = open_host_keys(required=require_host_keys), list["CheckResult"]()
     tried = (rehearsal or create_rehearsal()) if change else None
 
-    def note(check: "CheckResult") -> None:
+    def record_check(check: "CheckResult") -> None:
         checks.append(check)
         if output is Format.TEXT:
             report_check(check)
 
-    def stop_plan() -> StopPlan:
+    def build_stop_plan() -> StopPlan:
         again = f"`transom verify host {address} --change` removes them first"
         left = f"things named TransomVerify may stay on {address}: {again}" if change else f"files may stay on {address}"
         doing = "removing what was made on" if change else "removing temporary files from"
         return StopPlan(f"{doing} {address}", estimate_stop_seconds(change=change), left)
 
     try:
-        with register_stop_plan(stop_plan):
-            work = verify_host(access, known, made, note, rehearsal=tried, only=_select_checks(only or [], change=change))
+        with register_stop_plan(build_stop_plan):
+            work = verify_host(access, known, made, record_check, rehearsal=tried, only=_select_checks(only or [], change=change))
             verified = run_until_stopped(work, reports=True)
     except HostError as error:
         fail(f"{address}: {error}", ExitCode.NOT_READ)

@@ -136,7 +136,7 @@ def cluster(
         # minutes go by while images are pulled
         print_to_stderr(f"transom: {line}")
 
-    async def work(client: "Client") -> "tuple[str, tuple[CheckResult, ...]]":
+    async def run_verification(client: "Client") -> "tuple[str, tuple[CheckResult, ...]]":
         from transom.verification.cluster_verification import VerificationTimeouts, describe_reboot, validate_with_server, estimate_stop_seconds, verify_cluster
 
         nonlocal server_url
@@ -159,7 +159,7 @@ def cluster(
             return server, await verify_cluster(client, wanted, report_check, waits, print_progress, note_rebooting)
 
     try:
-        server, outcome = run_with_client(options, work, failure_code=ExitCode.NOT_READ, reports=True)
+        server, outcome = run_with_client(options, run_verification, failure_code=ExitCode.NOT_READ, reports=True)
     except KeyboardInterrupt:
         place = {"server": server_url, "namespace": wanted.namespace}
         print_partial_results(place, checks, has_output_files=report is not None, output=output)

@@ -174,7 +174,7 @@ class CertificatesController:
         if cached is None:
             return ApprovalDecision("Ignore")
         certified = "" if member.shared else member.node_name
-        identity, _ = await self.members.identities.settle(cached, leadership, certified=certified)
+        identity, _ = await self.members.identities.resolve_and_record(cached, leadership, certified=certified)
         if identity.refusal or identity.name != member.node_name or identity.uid != member.node_uid:
             return ApprovalDecision("Leave", member, identity.message or "which Node the instance is was decided again meanwhile")
         return judgement

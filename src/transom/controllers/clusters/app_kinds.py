@@ -28,7 +28,7 @@ class ValuesReader(msgspec.Struct, frozen=True):
     """Which of the fields Transom put there."""
 
     @property
-    def asks(self) -> bool:
+    def requests_references(self) -> bool:
         """Whether it is to get references to the values."""
         return (self.metadata.labels or {}).get(INJECT) == "true"
 

@@ -35,7 +35,7 @@ def _index_by_cluster(app: ValuesReader) -> Iterator[str]:
 
 def _index_without_cluster(app: ValuesReader) -> Iterator[str]:
     """Return the namespace of an App that asks for values or has them and names no cluster: its own name decides."""
-    if (app.asks or app.applied) and not (app.metadata.labels or {}).get(ID_LABEL):
+    if (app.requests_references or app.applied) and not (app.metadata.labels or {}).get(ID_LABEL):
         yield app.metadata.namespace or ""
 
 
@@ -87,7 +87,7 @@ class ClusterApps:
         namespace = app.metadata.namespace or ""
         if identity := (app.metadata.labels or {}).get(ID_LABEL):
             yield ObjectKey(namespace, identity)
-        elif (app.asks or app.applied) and (owner := find_identity(app.metadata.name, self._identities(namespace))):
+        elif (app.requests_references or app.applied) and (owner := find_identity(app.metadata.name, self._identities(namespace))):
             yield ObjectKey(namespace, owner)
         for item, name in app.reads:
             for suffix in list_values_names(""):
@@ -105,7 +105,7 @@ class ClusterApps:
         for resource, store in self._stores:
             wanted = build_reference_fields(resource.kind, identity, namespace, own_name=own_names)
             for app in self._list_apps(store, namespace, identity):
-                if not app.asks:
+                if not app.requests_references:
                     names: set[str] = set()
                 elif values:
                     names = {name for name in wanted if name not in app.fields or name in app.applied}
@@ -116,7 +116,7 @@ class ClusterApps:
                 kept = [
                     name
                     for name in wanted
-                    if app.asks and name not in names and not _contains_value(app.fields[name], wanted[name])
+                    if app.requests_references and name not in names and not _contains_value(app.fields[name], wanted[name])
                 ]
                 own += [f"{resource.kind} {app.metadata.namespace}/{app.metadata.name} ({name})" for name in kept]
         return InjectionResult(done, tuple(own))

@@ -78,7 +78,7 @@ async def _read_infrastructure(client: Client, cluster: Cluster, kind: str | Non
     return None
 
 
-async def write(client: Client, objects: Objects, settings: ResolvedSettings, *, dry_run: bool) -> ObjectsReport:
+async def write_cluster_objects(client: Client, objects: Objects, settings: ResolvedSettings, *, dry_run: bool) -> ObjectsReport:
     """Bring the objects of every Cluster to what the settings ask for; with `dry_run` say what that would be.
 
     Who waits for one of them is asked of the server, too: templates and Apps need not be in the manifests.
@@ -96,7 +96,7 @@ async def write(client: Client, objects: Objects, settings: ResolvedSettings, *,
             errors.append(f"{cluster.place.object}: {error}")
             continue
         if get_namespaced_name(cluster) in later:
-            errors.append(f"{cluster.place.object}: {later[get_namespaced_name(cluster)].text}")
+            errors.append(f"{cluster.place.object}: {later[get_namespaced_name(cluster)].message}")
         elif egress is not None:
             windows = get_namespaced_name(cluster) in objects.windows_clusters | waiting.windows
             others = {
@@ -113,7 +113,7 @@ async def write(client: Client, objects: Objects, settings: ResolvedSettings, *,
     store.replace(listing.items, (), listing.resource_version)
     keeper = ObjectsWriter(store)
     return await run_for_each_cluster(
-        chosen, errors, lambda place, desired: keeper.keep(client, key, place, desired, verify=True)
+        chosen, errors, lambda place, desired: keeper.reconcile_objects(client, key, place, desired, verify=True)
     )
 
 

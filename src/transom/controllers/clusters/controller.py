@@ -134,7 +134,7 @@ class ClustersController:
             return self._report()
         async with self._beginning:
             if leadership is not self._leadership:
-                self._keeper.forget()
+                self._keeper.forget_written()
                 self._key = await read_fleet_key(leadership.client, self._informers.namespace)
                 self._leadership = leadership
         try:
@@ -156,7 +156,7 @@ class ClustersController:
         due = self._verify_at.setdefault(key, time + interval * (0.1 + 0.9 * random.random()))  # noqa: S311
         # of a Cluster that is gone nothing may be left, also of what was written when it went
         verify = time >= due or cluster is None
-        kept = await self._keeper.keep(leadership.client, self._key, key, desired, verify=verify)
+        kept = await self._keeper.reconcile_objects(leadership.client, self._key, key, desired, verify=verify)
         conflicts = tuple(f"{item.kind} {item.namespace}/{item.name}" for item in kept if item.result == "foreign")
         for result in ("created", "applied", "deleted"):
             if objects := [f"{item.kind} {item.name}" for item in kept if item.result == result]:
@@ -257,7 +257,7 @@ class ClustersController:
         if newest is None:
             return Result()
         if self._informers.get_served_resource(CLUSTERS) is None:
-            self._reports.put("fleet", {})
+            self._reports.set_conditions("fleet", {})
             return Result()
         passes = {}
         for cached in self._clusters.take_snapshot():
@@ -265,7 +265,7 @@ class ClustersController:
                 report = self._passes.get(_parse_cluster_key(place))
                 if report is not None:
                     passes[cached.metadata.namespace or "", cached.metadata.name] = report
-        self._reports.put("fleet", status.build_conditions(self._informers.get_objects(), newest, passes))
+        self._reports.set_conditions("fleet", status.build_conditions(self._informers.get_objects(), newest, passes))
         return Result()
 
 

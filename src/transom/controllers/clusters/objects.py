@@ -63,7 +63,7 @@ class ObjectsWriter:
         self._written: dict[ObjectKey, tuple[str | None, OwnedConfigMap | None]] = {}
         """By name: the version in the store at the decision, and the written object (None: deleted)."""
 
-    def forget(self) -> None:
+    def forget_written(self) -> None:
         """Forget what was written: another writer may have changed it, so the server is asked again."""
         self._secrets.clear()
         self._written.clear()
@@ -81,7 +81,7 @@ class ObjectsWriter:
             return before is None or before[1] is not None
         return True
 
-    async def keep(
+    async def reconcile_objects(
         self, client: Client, key: bytes, cluster_key: ObjectKey, desired: Sequence[FleetObject], *, verify: bool
     ) -> list[ObjectResult]:
         """Bring the objects of a cluster (namespace and id) to what is desired.

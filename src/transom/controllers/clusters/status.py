@@ -49,7 +49,7 @@ def build_conditions(
             get_cluster_id(cluster)
         except InvalidIdentity as error:
             nameless[get_namespaced_name(cluster)] = f"Cluster {'/'.join(get_namespaced_name(cluster))}: {error}"
-    twice = {later: namesake.text for later, namesake in find_identity_conflicts(objects.clusters).items()}
+    twice = {later: namesake.message for later, namesake in find_identity_conflicts(objects.clusters).items()}
     return {
         name: _build_conditions(name, selected, newest, reports, {**nameless, **twice}) for name, selected in cached.items()
     }

@@ -44,7 +44,7 @@ class WriteConflicts:
     def __init__(self) -> None:
         self._fights: dict[ObjectKey, _WriteConflict] = {}
 
-    def write(self, name: ObjectKey, wanted: str) -> bool:
+    def record_rewrite(self, name: ObjectKey, wanted: str) -> bool:
         """Note that `wanted` (a hash of it) is missing once more; False if it was corrected too often."""
         fight = self._fights.get(name)
         if fight is None or fight.wanted != wanted:

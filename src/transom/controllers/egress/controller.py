@@ -193,8 +193,8 @@ class EgressController:
             if answers:
                 again = CHECK_FAILED if has_failures(answers) else CHECK
         if name == BASE:
-            holds = self._settings.hosts
-            digest = await self._hash_key.digest(holds.evaluation_key, leadership) if holds is not None else None
+            holds = self._settings.host_egress
+            digest = await self._hash_key.compute_hash(holds.evaluation_key, leadership) if holds is not None else None
             hosts = self._hosts.get_counts(digest)
             holding = msgspec.structs.replace(holding, settings=digest or "", hosts=hosts.status)
             conditions["Ready"] = status.build_ready_condition(conditions, is_edit_pending=waits, hosts=hosts.condition)
@@ -309,7 +309,7 @@ class EgressController:
         now = asyncio.get_running_loop().time()
         if key in self._rests and now >= self._rests[key]:
             self._end_conflict(key)
-        if self._rivals.write(key, digest):
+        if self._rivals.record_rewrite(key, digest):
             await self._apply(key, uid, text, leadership)
             return Result()
         self._rests.setdefault(key, now + CHECK)
@@ -325,7 +325,7 @@ class EgressController:
         lost = sorted("/".join(filter(None, name)) for name in self._rivals.list_lost_objects())
         message = f"the key {BundleConfigMap.KEY} of ConfigMap {', '.join(lost)} is repeatedly overwritten by another program"
         condition = Condition("True", "Taken", f"{message}: take the label off, or the other writer")
-        self._reports.put("egress", {BASE: {"Conflict": condition}} if lost else {})
+        self._reports.set_conditions("egress", {BASE: {"Conflict": condition}} if lost else {})
 
     async def _find_unlabelled_bundles(self, leadership: Leadership) -> None:
         """Find the ConfigMaps that lost their label while no operator was running."""

@@ -97,7 +97,7 @@ class HostReconciler:
                 await self._report_internal_error(instance, error, leadership)
             raise
         else:
-            await services.host_rollout.finish(key, leadership)
+            await services.host_rollout.finish_status_write(key, leadership)
             return result.result
         finally:
             for rollouts in services.host_rollout.rollouts:
@@ -154,14 +154,14 @@ class HostReconciler:
                 view = await self._services.resolve_identity(view, leadership)
             return StageResult(await self._removal.run_step(view, leadership))
         if self._services.finalizers.is_namespace_deleted:
-            return StageResult(await self._removal.release(view, leadership))
+            return StageResult(await self._removal.release_instance(view, leadership))
         return view
 
     async def _check_refusal(self, view: InstanceView, leadership: Leadership) -> InstanceView | StageResult:
         """Refuse to connect to a host whose instance does not allow it."""
         conditions = build_refusal_conditions(view, require_host_keys=self._services.require_host_keys)
         if conditions is None:
-            conditions = await self._lifecycle.find_refusal(view, leadership)
+            conditions = await self._lifecycle.find_connection_refusal(view, leadership)
         if conditions is None:
             return view
         for rollouts in self._services.host_rollout.rollouts:
@@ -185,7 +185,7 @@ class HostReconciler:
         if has_finalizer(view.cached):
             return view
         instance = await self._services.finalizers.add(view.cached, leadership)
-        self._services.reader.remember(instance)
+        self._services.reader.remember_written(instance)
         return replace(view, cached=instance)
 
     # --- the work on the host
@@ -262,7 +262,7 @@ class HostReconciler:
             unready = services.pace.unready
             result = replace(result, result=Result(again=min(result.result.again or unready, unready) / 4))
         result = emit_change_event(view, session.target.egress, pass_result, result, session.leadership)
-        work.remember(view, pass_result, session.leadership)
+        work.remember_pass(view, pass_result, session.leadership)
         return self._with_requeue(reconciliation, result)
 
     async def _build_base(self, reconciliation: Reconciliation, view: InstanceView) -> StageResult:
@@ -270,7 +270,7 @@ class HostReconciler:
         services, session, pass_result = self._services, reconciliation.session, reconciliation.result
         egress, leadership = session.target.egress, session.leadership
         state, was_read = pass_result.after or pass_result.before, pass_result.before is not None
-        evaluated = await services.hash_key.digest(egress.evaluation_key, leadership) if was_read else None
+        evaluated = await services.hash_key.compute_hash(egress.evaluation_key, leadership) if was_read else None
         key_hash = None
         if was_read:
             key_hash = await services.keys.record_key(reconciliation.keys, view.cached, to_regarding(view.cached), leadership)
@@ -293,7 +293,7 @@ class HostReconciler:
         """Return the keyed hash of the host's own state hash: the host knows its salt, but not this key."""
         value = state.registry.find_value(LEDGER, "StateHash") if state is not None else None
         ledger_hash = value.decode_text() if value is not None else ""
-        return await self._services.hash_key.digest(ledger_hash, leadership) if ledger_hash else None
+        return await self._services.hash_key.compute_hash(ledger_hash, leadership) if ledger_hash else None
 
     def _with_requeue(self, reconciliation: Reconciliation, result: StageResult) -> StageResult:
         """Return the result with its requeue: a host that failed is tried again, with growing pauses, until it passes."""

@@ -38,7 +38,7 @@ class ProxyOnlyWork:
         convergence = build_convergence(
             session.target,
             session.settings,
-            check=session.check,
+            check=session.check_state,
             change_expected=change_expected,
             fetch_anyway=session.change_in_flight or session.view.cached.get_reason("EgressWorks") != "Fetched",
             admit=admit,
@@ -46,7 +46,7 @@ class ProxyOnlyWork:
         )
         return await convergence.run(session.target.access, session.host_keys)
 
-    async def report(self, session: HostSession, result: PassResult, record: PassRecord, fallback: Egress | None) -> None:
+    async def report_pass(self, session: HostSession, result: PassResult, record: PassRecord, fallback: Egress | None) -> None:
         """Do nothing: only the rollout of settings observes this host."""
 
     async def build_result(
@@ -55,7 +55,7 @@ class ProxyOnlyWork:
         """Return the base: there is nothing to add."""
         return base
 
-    def remember(self, view: InstanceView, result: PassResult, leadership: Leadership) -> None:
+    def remember_pass(self, view: InstanceView, result: PassResult, leadership: Leadership) -> None:
         """Do nothing: the host has all state."""
 
 
@@ -80,7 +80,7 @@ class EgressLifecycle:
     def forget(self, key: ObjectKey) -> None:
         """Do nothing: nothing is remembered."""
 
-    async def find_refusal(self, view: InstanceView, leadership: Leadership) -> Conditions | None:
+    async def find_connection_refusal(self, view: InstanceView, leadership: Leadership) -> Conditions | None:
         """Return None: nothing more refuses a host."""
         return None
 

@@ -96,7 +96,7 @@ class InstanceReader:
                 return replace(view, cached=self._identities.get_newest(cached))
         return view
 
-    def remember(self, written: CachedInstance) -> None:
+    def remember_written(self, written: CachedInstance) -> None:
         """Keep the server's answer until the store has it."""
         meta = written.metadata
         latest = self._informers.windows_instances.take_snapshot().find_named(meta.name, meta.namespace)

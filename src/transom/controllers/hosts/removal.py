@@ -76,7 +76,7 @@ class HostRemoval:
                 to_regarding(cached), "Removing", "the instance is deleted: Transom restores its host"
             )
 
-    async def release(self, view: InstanceView, leadership: Leadership) -> Result:
+    async def release_instance(self, view: InstanceView, leadership: Leadership) -> Result:
         """Take the finalizer off an instance whose namespace goes, before it is deleted itself. Raises ApiError."""
         if not has_finalizer(view.cached) or self._on.finalizers.was_removed(view.cached):
             return Result()
@@ -189,7 +189,7 @@ class HostRemoval:
         await self._on.status.write(view, {"Configured": Condition("False", "Removing", message)}, {}, leadership)
         session = self._on.start_session(view, target, leadership)
         payload = self._tokens is not None
-        result = await hosts.restore_host_state(target.access, session.host_keys, session.settings, check=session.check, payload=payload)
+        result = await hosts.restore_host_state(target.access, session.host_keys, session.settings, check=session.check_state, payload=payload)
         leadership.permit()
         return result
 
@@ -219,7 +219,7 @@ class HostRemoval:
         await self._uncordon(view, leadership)
         if self._tokens is not None and view.node is not None and not view.node.is_managed_by_other:
             await remove_annotations(view.cached, view.node, leadership)
-        await self._on.finalizers.take(self._on.reader.refresh(view).cached, leadership)
+        await self._on.finalizers.remove_finalizer(self._on.reader.refresh(view).cached, leadership)
         return Result()
 
     async def _uncordon(self, view: InstanceView, leadership: Leadership) -> None:
@@ -234,7 +234,7 @@ class HostRemoval:
             if has_machine or not await self._remove_node(view, leadership):
                 await self._uncordon(view, leadership)
             await self._tokens.revoke(view.cached, leadership)
-        await self._on.finalizers.take(self._on.reader.refresh(view).cached, leadership)
+        await self._on.finalizers.remove_finalizer(self._on.reader.refresh(view).cached, leadership)
         _log.info("instance removed", instance=view.cached.metadata.name, reason=why)
         leadership.recorder.record_normal(to_regarding(view.cached), "Removed", why)
         return Result()

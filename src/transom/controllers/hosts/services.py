@@ -77,7 +77,7 @@ class HostServices:
 
     async def resolve_identity(self, view: InstanceView, leadership: Leadership, reached: str = "") -> InstanceView:
         """Return the view with its Node, which is recorded before anything follows from it. Raises ApiError."""
-        identity, instance = await self.identities.settle(view.cached, leadership, reached=reached)
+        identity, instance = await self.identities.resolve_and_record(view.cached, leadership, reached=reached)
         return self.reader.with_identity(view, identity, instance)
 
     def start_session(self, view: InstanceView, target: Target, leadership: Leadership) -> HostSession:

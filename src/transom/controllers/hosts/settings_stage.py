@@ -58,12 +58,12 @@ class SettingsStage:
             finally:
                 attempt.finish()
             if rollout.state.completed:
-                await self._passed_settings.keep(session.target.instance.cluster, egress, session.leadership)
+                await self._passed_settings.store_settings(session.target.instance.cluster, egress, session.leadership)
             applied = applied if result.waiting else egress
         if result.error is None and applied is not None:
             memory.applied_settings = applied
         fallback = fallback or reconciliation.fallback
-        await work.report(session, result, record, fallback)
+        await work.report_pass(session, result, record, fallback)
         return replace(reconciliation, result=result, fallback=fallback, applied=applied)
 
     def build_waiting_result(self, reconciliation: Reconciliation) -> StageResult:
@@ -77,7 +77,7 @@ class SettingsStage:
         if rollout is None:
             # the settings were edited meanwhile
             return StageResult(Result(again=1.0))
-        if (refusal := rollout.queue.find_refusal(target.instance.name)) is None:
+        if (refusal := rollout.queue.get_halt_reason(target.instance.name)) is None:
             return StageResult(self._schedule.schedule_next_check())
         conditions = status.build_halted_conditions(refusal, result, reconciliation.applied, target.egress)
         fields: Fields = {"last_checked": self._schedule.get_timestamp()} if result.before is not None else {}
@@ -143,7 +143,7 @@ class _PassAttempt:
         elif result is not None:
             # what was done without admission says nothing about the settings
             reported = result if self._admitted else msgspec.structs.replace(result, begun=False)
-            self._host_rollout.report(rollout, session.view, session.target, reported, self._record, session.leadership)
+            self._host_rollout.report_pass(rollout, session.view, session.target, reported, self._record, session.leadership)
         else:
             if self._admitted:
                 rollout.unresolved.add(name)

@@ -44,7 +44,7 @@ class StatusWriter:
     async def keep_host_key(self, view: InstanceView, fingerprint: str, leadership: Leadership) -> None:
         """Record the fingerprint of a host's key. Raises as `pin` does."""
         async with self._writing.setdefault(view.cached.key, asyncio.Lock()):
-            self._cases.remember(await record_host_key(self._cases.refresh(view).cached, fingerprint, leadership, self._now))
+            self._cases.remember_written(await record_host_key(self._cases.refresh(view).cached, fingerprint, leadership, self._now))
 
     async def write(self, view: InstanceView, conditions: Conditions, fields: Fields, leadership: Leadership) -> None:
         """Write the status where it says something new. An instance that is gone by now needs none. Raises ApiError."""
@@ -71,12 +71,12 @@ class StatusWriter:
         except (NotFound, Conflict) as error:
             _log.info("status not written: the object is gone", error=str(error))
             return
-        self._cases.remember(answer)
+        self._cases.remember_written(answer)
 
     async def _is_outdated(self, view: InstanceView, settings_hash: str | None, leadership: Leadership) -> bool:
         """Return True if a host was judged by settings that are not effective any more."""
         holds = self._settings.for_instance(view.instance) if view.instance is not None else None
-        return bool(settings_hash) and holds is not None and settings_hash != await self._hash_key.digest(holds.evaluation_key, leadership)
+        return bool(settings_hash) and holds is not None and settings_hash != await self._hash_key.compute_hash(holds.evaluation_key, leadership)
 
 
 _TRIES: Final = 4

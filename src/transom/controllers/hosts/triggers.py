@@ -96,5 +96,5 @@ def get_relevant_fields(node: HostNode | None) -> tuple[Any, ...] | None:
     ready = (node.ready.status, node.ready.reason) if node.ready is not None else None
     # changes during the first configuration are not reported
     cordoned = node.cordoned and node.first_configuration != "Cordoned"
-    whose = (node.is_managed_by_other, node.is_adopted, node.takes)
+    whose = (node.is_managed_by_other, node.is_adopted, node.services_to_take_over)
     return node.metadata.uid, ready, whose, node.addresses, cordoned, node.system, node.uninitialized

@@ -36,7 +36,7 @@ class HostSession:
     change_in_flight: bool = False
     """Whether a change was begun on the host whose result is not known: the host tries what the change is for."""
 
-    def check(self, actual: ObservedState) -> None:
+    def check_state(self, actual: ObservedState) -> None:
         """Check each state that a plan is made from. Raises ManagedByOther, SettingsMissing, and LeaseLost."""
         self.leadership.permit()
         ensure_settings_exist(self.target.egress, actual)
@@ -78,7 +78,7 @@ class HostWork(Protocol):
         """Connect to the host and work on it. `admit` is asked before a change; failures are in the result."""
         ...
 
-    async def report(self, session: HostSession, result: PassResult, record: PassRecord, fallback: Egress | None) -> None:
+    async def report_pass(self, session: HostSession, result: PassResult, record: PassRecord, fallback: Egress | None) -> None:
         """Report the pass to those that wait for it. `fallback` are the settings that the host got instead of its target's."""
         ...
 
@@ -88,7 +88,7 @@ class HostWork(Protocol):
         """Return `base`, which every pass has, with what this work adds. Raises ApiError."""
         ...
 
-    def remember(self, view: InstanceView, result: PassResult, leadership: Leadership) -> None:
+    def remember_pass(self, view: InstanceView, result: PassResult, leadership: Leadership) -> None:
         """Keep what later reconciliations need of this one."""
         ...
 
@@ -137,7 +137,7 @@ class HostLifecycle(Protocol):
         """Forget an instance that is being deleted or is gone."""
         ...
 
-    async def find_refusal(self, view: InstanceView, leadership: Leadership) -> Conditions | None:
+    async def find_connection_refusal(self, view: InstanceView, leadership: Leadership) -> Conditions | None:
         """Return why the host is not connected to; None if it is. Raises ApiError."""
         ...
 

@@ -106,7 +106,7 @@ class NodeIdentities:
         yield from self._informers.windows_instances.take_snapshot().list_by_index("node", name)
         yield from (written for written in self._written.values() if _to_record(written).name == name)
 
-    async def settle(
+    async def resolve_and_record(
         self, cached: CachedInstance, leadership: Leadership, *, reported_name: str = "", reached: str = "", certified: str = ""
     ) -> tuple[Identity, CachedInstance]:
         """Decide on the Node and record a new decision. Return the identity and the instance after that.

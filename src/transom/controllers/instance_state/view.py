@@ -74,7 +74,7 @@ class StatusHostKeys:
             raise build_missing_key_error(address, port, KEY_PLACE)
         return ()
 
-    async def record(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
+    async def record_key(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
         """Write it into the status."""
         fingerprint = key.get_fingerprint()
         await self._keep(fingerprint)

@@ -71,7 +71,7 @@ class Finalizers:
         """Return the instance with the finalizer. Raises ApiError: then nothing may be written to its host."""
         return await self._set(cached, [*(cached.metadata.finalizers or ()), FINALIZER], leadership)
 
-    async def take(self, cached: CachedInstance, leadership: Leadership) -> None:
+    async def remove_finalizer(self, cached: CachedInstance, leadership: Leadership) -> None:
         """Take the finalizer off; others' stay. Raises ApiError: Conflict where `cached` is not the latest version."""
         left = [finalizer for finalizer in cached.metadata.finalizers or () if finalizer != FINALIZER]
         with contextlib.suppress(NotFound):

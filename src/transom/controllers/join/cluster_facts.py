@@ -85,7 +85,7 @@ class ClusterFacts:
         """Return the versions of the Linux nodes' kubelets."""
         return {node.kubelet_version for node in self._informers.nodes.take_snapshot() if _is_linux(node)}
 
-    def find_cluster(self) -> dict[str, Any] | None:
+    def find_kubeconfig_cluster(self) -> dict[str, Any] | None:
         """Return the `cluster` of a kubeconfig for hosts; None if no object says how they reach the API server.
 
         It is kubeadm's (`kube-public/cluster-info`), else OpenShift's internal URL with the CAs of `kube-root-ca.crt`.
@@ -117,13 +117,13 @@ class ClusterFacts:
 
     def read_server_ca(self) -> Secret | None:
         """Return the CAs that sign the API server's certificate. None if no object has them."""
-        encoded = (self.find_cluster() or {}).get("certificate-authority-data")
+        encoded = (self.find_kubeconfig_cluster() or {}).get("certificate-authority-data")
         try:
             return Secret(base64.b64decode(encoded, validate=True).decode()) if isinstance(encoded, str) and encoded else None
         except ValueError:
             return None
 
-    def list_files(self) -> dict[str, Secret | None]:
+    def list_provided_files(self) -> dict[str, Secret | None]:
         """Return the files that the cluster provides, by the payload's name for them, without unknown ones."""
         files = {KUBELET_CA: self.read_client_ca(), API_SERVER_CA: self.read_server_ca()}
         files |= {
@@ -131,7 +131,7 @@ class ClusterFacts:
             EXPORTER_KEY: self._read_own_secret(EXPORTER, "tls.key"),
         }
         token = self._read_own_secret(NODE_MANAGER, "token")
-        if token is not None and self.find_cluster() is not None:
+        if token is not None and self.find_kubeconfig_cluster() is not None:
             files[NODE_MANAGER_KUBECONFIG] = self.build_kubeconfig(token, "cloud-node-manager")
         return {name: content for name, content in files.items() if content is not None}
 
@@ -201,7 +201,7 @@ class ClusterFacts:
             "PAUSE_IMAGE": _PAUSE_IMAGE,
             "VXLAN_PORT": self.vxlan_port,
         }
-        if (cluster := self.find_cluster()) is not None:
+        if (cluster := self.find_kubeconfig_cluster()) is not None:
             values["API_SERVER"] = str(cluster.get("server", ""))
         newest = self._settings.newest
         if newest is not None:
@@ -219,7 +219,7 @@ class ClusterFacts:
 
     def build_kubeconfig(self, token: Secret, user: str = "bootstrap") -> Secret:
         """Return a kubeconfig with a token. Raises ValueError if the API server's address is unknown."""
-        cluster = self.find_cluster()
+        cluster = self.find_kubeconfig_cluster()
         if cluster is None:
             raise ValueError("nothing says how hosts reach the API server")
         value = {

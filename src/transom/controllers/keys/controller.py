@@ -81,7 +81,7 @@ class KeysController:
             if of_secret and (today is None or any(_has_no_recorded_key(cached) for cached in of_secret)):
                 continue
             needed = hashes | ({compute_public_hash(today)} if today is not None and of_secret else set())
-            await self._kept.let_go(secret, needed.__contains__, leadership)
+            await self._kept.delete_unneeded_keys(secret, needed.__contains__, leadership)
 
     def _read_current_key(self, secret: str) -> Secret | None:
         """Return the key in a Secret; None if it has no usable one."""

@@ -208,7 +208,7 @@ def _is_opened(cached: CachedInstance, digest: str) -> bool:
 
 
 def _build_halted_condition(target: Target, rollout: OpenRollout) -> Condition | None:
-    if rollout.queue.find_refusal(target.instance.name) is None:
+    if rollout.queue.get_halt_reason(target.instance.name) is None:
         return None
     secret, failed = target.instance.spec.key_secret.name, ", ".join(rollout.state.halted_by)
     message = (

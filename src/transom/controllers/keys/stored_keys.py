@@ -80,7 +80,7 @@ class KeptKeys:
             await self._write(key_secret, (key, *others) if was_used else (*others, key), leadership)
         _log.info("key kept", secret=key_secret, public=digest[:16])
 
-    async def let_go(self, key_secret: str, is_needed: Callable[[str], bool], leadership: Leadership) -> bool:
+    async def delete_unneeded_keys(self, key_secret: str, is_needed: Callable[[str], bool], leadership: Leadership) -> bool:
         """Keep of the keys only those whose public hash is needed, or may be in a moment; whether any went. Raises ApiError."""
         async with self._writing:
             kept = self.list_keys(key_secret)

@@ -146,11 +146,11 @@ class MachinesController:
         examined = self._examine_templates(cluster, configs, egress, identity)
         affected = any(item.affected for item in examined)
         secrets = await self._read_secrets(leadership, namespace, _list_secret_names(identity, egress)) if affected else []
-        self._editor.remember(next(filter(None, (_get_recorded_edits(secret) for secret in secrets)), None))
+        self._editor.restore_record(next(filter(None, (_get_recorded_edits(secret) for secret in secrets)), None))
         examined = self._examine_templates(cluster, configs, egress, identity)
         retry, refused = False, []
         for entry in examined if not cluster.paused else ():
-            if not entry.to_edit or not self._can_edit(entry, key.name):
+            if not entry.needs_edit or not self._can_edit(entry, key.name):
                 continue
             try:
                 retry |= not await self._editor.patch(leadership.client, entry)
@@ -226,7 +226,7 @@ class MachinesController:
             cluster.paused,
             cluster.from_class,
             tuple(examined),
-            tuple(item.name for item in examined if item.to_edit and self._is_shared(item)),
+            tuple(item.name for item in examined if item.needs_edit and self._is_shared(item)),
             changed,
             (namespace, name),
             refused,
@@ -284,7 +284,7 @@ class MachinesController:
                 self._schedule_status_update()
         refused = {cluster: message for cluster, (_, message) in self._refused.items()}
         conditions = machines_status.build_conditions(self._informers.get_objects(), self._found, standings, decision, refused)
-        self._reports.put("machines", conditions)
+        self._reports.set_conditions("machines", conditions)
         again = machine_rollout.compute_next_check(standings.values(), now)
         return Result(again=min(again or REFUSED_CHECK, REFUSED_CHECK) if refused else again)
 
@@ -311,7 +311,7 @@ class MachinesController:
         machines = [
             item for item in self.templates.list_machines(*cluster_machines.cluster) if item.labels.control_plane is not None
         ]
-        edited = cached.metadata.edited
+        edited = cached.metadata.last_edit_time
         missing = bool(examined.edit.operations) and cached.initialized
         return _build_group(
             "KubeadmControlPlane",
@@ -333,7 +333,7 @@ class MachinesController:
             "MachineDeployment",
             cached,
             [machine.metadata.creation_timestamp or "" for machine in machines],
-            _find_latest(cluster_machines.changed, template.cached.metadata.edited),
+            _find_latest(cluster_machines.changed, template.cached.metadata.last_edit_time),
             to_edit=False,
             all_old=missing,
             # without the entries new machines would be no better
@@ -355,7 +355,7 @@ class MachinesController:
         machines = self._found.get(ObjectKey(*step.cluster))
         if step.group.to_edit:
             for item in machines.examined if machines else ():
-                if item.to_edit and self._is_edit_of_step(item, step):
+                if item.needs_edit and self._is_edit_of_step(item, step):
                     await self._editor.patch(leadership.client, item)
                     self.queue.add(ObjectKey(*step.cluster))
             return
@@ -394,7 +394,7 @@ def _build_group(
         (status.ready_replicas or 0) if status else 0,
         changed,
         cached.rollout_after,
-        cached.metadata.rolled,
+        cached.metadata.last_rollout_time,
         max(creation_times, default=None),
         to_edit,
         kept,

@@ -40,12 +40,12 @@ class FieldWriteMeta(ObjectMeta, frozen=True):
     managed_fields: list[FieldWrite] | None = None
 
     @property
-    def edited(self) -> str | None:
+    def last_edit_time(self) -> str | None:
         """When Transom last edited the object's entries (RFC 3339); None if no entry is left in it."""
         return self._find_write_time(FIELD_MANAGER)
 
     @property
-    def rolled(self) -> str | None:
+    def last_rollout_time(self) -> str | None:
         """When Transom last asked for a rollout of it."""
         return self._find_write_time(ROLLOUT_MANAGER)
 
@@ -185,7 +185,7 @@ class CachedConfig(Projected, frozen=True):
                 yield file.content_from.secret.name
 
     @property
-    def asks(self) -> bool:
+    def requests_entries(self) -> bool:
         """Whether it lets Transom edit it."""
         return is_injection_requested({"labels": self.metadata.labels, "annotations": self.metadata.annotations})
 

@@ -59,7 +59,7 @@ class MachineGroup(msgspec.Struct, frozen=True):
         return self.kind == "MachinePool"
 
     @property
-    def begun(self) -> bool:
+    def is_rollout_requested(self) -> bool:
         """Whether the rollout of the newest change was asked for."""
         return not self.to_edit and self.requested is not None and (self.changed is None or self.requested >= self.changed)
 
@@ -73,7 +73,7 @@ class MachinesRolloutState(msgspec.Struct, frozen=True):
     paused: bool = False
 
     @property
-    def rolled(self) -> tuple[MachineGroup, ...]:
+    def rollout_groups(self) -> tuple[MachineGroup, ...]:
         """The groups that may be rolled from here, the control plane first."""
         return tuple(sorted((group for group in self.groups if group.kept is None), key=lambda group: (group.kind, group.name)))
 
@@ -88,13 +88,13 @@ class MachinesRolloutState(msgspec.Struct, frozen=True):
         return (
             self.automatic
             and not self.paused
-            and any(group.begun and (group.pending or not group.healthy) for group in self.rolled)
+            and any(group.is_rollout_requested and (group.pending or not group.healthy) for group in self.rollout_groups)
         )
 
     @property
     def waiting(self) -> bool:
         """Whether there is something to roll that was not begun."""
-        return self.automatic and not self.paused and any(group.pending and not group.begun for group in self.rolled)
+        return self.automatic and not self.paused and any(group.pending and not group.is_rollout_requested for group in self.rollout_groups)
 
     @property
     def healthy(self) -> bool:
@@ -124,7 +124,7 @@ def decide_next_steps(standings: Iterable[MachinesRolloutState], now: datetime) 
     ordered = sorted(standings, key=lambda standing: standing.cluster)
     running = [item for item in ordered if item.in_progress]
     if running:
-        left = any(item.waiting or any(group.pending for group in item.rolled) for item in ordered if item.automatic)
+        left = any(item.waiting or any(group.pending for group in item.rollout_groups) for item in ordered if item.automatic)
         stuck = [f"{'/'.join(item.cluster)}: {_describe_stuck_group(item)}" for item in running if _is_stuck(item, now)]
         return MachinesDecision(() if stuck else _list_steps(running[0]), running[0].cluster, "; ".join(stuck) if left else "")
     waiting = [item for item in ordered if item.waiting]
@@ -148,9 +148,9 @@ def compute_next_check(standings: Iterable[MachinesRolloutState], now: datetime)
 def _list_steps(standing: MachinesRolloutState) -> tuple[RolloutStep, ...]:
     """Return the next steps of a cluster: the control plane first, then all MachineDeployments, then all MachinePools."""
     for kind in ("KubeadmControlPlane", "MachineDeployment", "MachinePool"):
-        groups = [group for group in standing.rolled if group.kind == kind]
-        if any(group.pending or (group.begun and not group.healthy) for group in groups):
-            return tuple(RolloutStep(standing.cluster, group) for group in groups if group.pending and not group.begun)
+        groups = [group for group in standing.rollout_groups if group.kind == kind]
+        if any(group.pending or (group.is_rollout_requested and not group.healthy) for group in groups):
+            return tuple(RolloutStep(standing.cluster, group) for group in groups if group.pending and not group.is_rollout_requested)
     return ()
 
 
@@ -160,13 +160,13 @@ def _is_stuck(standing: MachinesRolloutState, now: datetime) -> bool:
 
 def _find_last_progress(standing: MachinesRolloutState) -> datetime:
     times = [
-        time for group in standing.rolled if group.begun for time in (group.asked or group.requested, group.newest) if time
+        time for group in standing.rollout_groups if group.is_rollout_requested for time in (group.asked or group.requested, group.newest) if time
     ]
     return datetime.fromisoformat(max(times))
 
 
 def _describe_stuck_group(standing: MachinesRolloutState) -> str:
-    group = next(item for item in standing.rolled if item.begun and (item.pending or not item.healthy))
+    group = next(item for item in standing.rollout_groups if item.is_rollout_requested and (item.pending or not item.healthy))
     return f"{group.kind} {group.name} has {group.ready} of {group.replicas} machines ready, {group.outdated} still old"
 
 

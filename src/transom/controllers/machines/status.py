@@ -153,7 +153,7 @@ def _build_outdated_condition(
     if not pending and not to_commit and not failed:
         return Condition("False", "UpToDate", f"no machine is older than its settings{not_judged}")
     phrases = [f"{format_counts(standings)} are older than their settings"]
-    ours = [standing for standing in standings if any(group.pending for group in standing.rolled)]
+    ours = [standing for standing in standings if any(group.pending for group in standing.rollout_groups)]
     manual = sum(not our.automatic for our in ours)
     reason = "Outdated"
     if manual:

@@ -75,7 +75,7 @@ class ExaminedTemplate(msgspec.Struct, frozen=True):
         return f"{self.kind} {self.cached.metadata.namespace}/{self.cached.metadata.name}"
 
     @property
-    def to_edit(self) -> bool:
+    def needs_edit(self) -> bool:
         """Whether there is an edit that may be tried."""
         return bool(self.edit.operations) and not self.taken_back
 
@@ -91,7 +91,7 @@ class TemplateEditor:
         """Forget a deleted object."""
         self._edited.pop(uid or "", None)
 
-    def remember(self, text: str | None) -> None:
+    def restore_record(self, text: str | None) -> None:
         """Take over what `note` said before a restart."""
         try:
             noted = msgspec.json.decode(text or "{}", type=dict[str, tuple[str, int]])
@@ -122,7 +122,7 @@ class TemplateEditor:
             wanted = build_entries(spec or {}, egress, cluster_id, control_plane=control_plane)
         else:
             # its label was taken away: so are our entries, if they are ours
-            wanted = Entries() if meta.edited else None
+            wanted = Entries() if meta.last_edit_time else None
         at = _KINDS[type(cached)][1]
         template_edit = build_entries_patch(spec, wanted, secrets, at, meta.generation) if wanted is not None else EntriesPatch()
         files = (spec or {}).get("files") or ()

@@ -82,7 +82,7 @@ class ClusterApiStores:
         pools = []
         for pool in self.list_pools(namespace, cluster):
             config = configs.find_named(pool.config, namespace) if pool.config else None
-            if config is not None and (config.asks or not set(secrets).isdisjoint(config.secrets)):
+            if config is not None and (config.requests_entries or not set(secrets).isdisjoint(config.secrets)):
                 pools.append(pool)
         return pools
 
@@ -124,7 +124,7 @@ class ClusterApiStores:
                 before is not None
                 and after is not None
                 and set(before.secrets) == set(after.secrets)
-                and not (before.asks or after.asks)
+                and not (before.requests_entries or after.requests_entries)
             ):
                 return
             for config in filter(None, (before, after)):

@@ -33,7 +33,7 @@ class NodeFacts:
 
     def read_facts(self, view: InstanceView, leadership: Leadership) -> Facts:
         """Return the facts of the cluster that are known before the host is connected."""
-        takes = view.node.takes if view.node is not None else ()
+        takes = view.node.services_to_take_over if view.node is not None else ()
         registries = self._cluster.registries.read()
         for problem in registries.problems:
             leadership.recorder.record_warning(to_regarding(view.cached), "MirrorNotSet", problem)
@@ -43,7 +43,7 @@ class NodeFacts:
             network=self._cluster.network,
             platform=self._cluster.platform,
             variables=self._cluster.build_variables(),
-            provided=self._cluster.list_files(),
+            provided=self._cluster.list_provided_files(),
             registries=registries.registries,
             takes=takes,
         )

@@ -52,7 +52,7 @@ class NodeLifecycle:
     def subscribe(self) -> None:
         """Follow the Nodes and what is known of the cluster."""
         self._on.informers.nodes.subscribe(self._on_node_change)
-        self._nodes.cluster.subscribe(self._nodes.ask_all)
+        self._nodes.cluster.subscribe(self._nodes.enqueue_all_hosts)
 
     def _on_node_change(self, name: ObjectKey, _: HostNode | None, after: HostNode | None) -> None:
         self._nodes.slots.update_node(name.name, after)
@@ -62,12 +62,12 @@ class NodeLifecycle:
 
     def forget(self, key: ObjectKey) -> None:
         """Release the host's slot."""
-        self._interruptions.drop(key)
+        self._interruptions.drop_instance(key)
         self._nodes.forget(key)
 
     # --- whether a host is connected to
 
-    async def find_refusal(self, view: InstanceView, leadership: Leadership) -> Conditions | None:
+    async def find_connection_refusal(self, view: InstanceView, leadership: Leadership) -> Conditions | None:
         """Return conditions for problems with the Node's name, the payload or the address of the API server."""
         if (error := to_error(view.identity)) is not None:
             return build_not_connected_conditions(type(error).__name__, str(error))
@@ -91,7 +91,7 @@ class NodeLifecycle:
             return build_not_connected_conditions("NetworkNotSupported", why)
         if why := support.find_skew_refusal(payload.kubernetes, await cluster.read_server_version(leadership.client)):
             return build_not_connected_conditions("VersionSkew", why)
-        if (server := cluster.find_cluster()) is None:
+        if (server := cluster.find_kubeconfig_cluster()) is None:
             return build_not_connected_conditions(
                 "ApiServerUnknown",
                 "nothing says how hosts reach the API server: neither ConfigMap kube-public/cluster-info, nor OpenShift's "
@@ -115,17 +115,17 @@ class NodeLifecycle:
     async def choose_work(self, view: InstanceView, target: Target, leadership: Leadership) -> HostWork | StageResult:
         """Return the payload's work if the host may get it now, else proxy and trust; a result if a light check was enough."""
         nodes, node, key = self._nodes, view.node, view.cached.key
-        if node is not None and node.is_adopted and not node.takes:
-            self._interruptions.end(key)
+        if node is not None and node.is_adopted and not node.services_to_take_over:
+            self._interruptions.end_interruption(key)
             return await self._run_light_check(view, target, leadership) or for_adopted_node(nodes)
         if nodes.source is None:
-            self._interruptions.end(key)
+            self._interruptions.end_interruption(key)
             return for_missing_payload(nodes)
         node_uids = (
             frozenset(item.metadata.uid or "" for item in self._on.informers.nodes.take_snapshot()) if node is None else None
         )
         if node is None:
-            self._interruptions.end(key)
+            self._interruptions.end_interruption(key)
         directory = await nodes.source.open()
         if isinstance(directory, IncompletePayload):
             return for_postponed_payload(nodes, directory.condition)
@@ -138,14 +138,14 @@ class NodeLifecycle:
     ) -> HostWork | StageResult:
         nodes, key = self._nodes, view.cached.key
         if not node.is_adopted and joined_nodes.is_first_observation(node, installed=bool(view.cached.live.payload_version)):
-            await nodes.hold_back(key, node, leadership)
+            await nodes.cordon_new_node(key, node, leadership)
         await joined_nodes.respect_manual_uncordon(node, leadership)
         purpose, why = self._find_drain_purpose(view, node, directory.payload.version)
         if node.cordoned_for is not None:
             if (awaited := await self._await_kubelet(view, node, purpose, leadership)) is not None:
                 return awaited
         elif purpose is None:
-            self._interruptions.forget(key)
+            self._interruptions.release_node_slot(key)
         if purpose is not None and node.is_ready:
             return await self._choose_interrupting_work(view, target, node, directory, purpose, why, leadership)
         if purpose == "upgrade" and not has_never_had_pods(node):
@@ -181,8 +181,8 @@ class NodeLifecycle:
     def _find_drain_purpose(self, view: InstanceView, node: HostNode, version: str) -> tuple[Purpose | None, str]:
         """For what the Node of a host has to be drained, and a sentence on it."""
         installed = node.payload_version or view.cached.live.payload_version
-        if node.takes and not installed:
-            return "upgrade", f"{', '.join(node.takes)} are taken over, with payload {version}"
+        if node.services_to_take_over and not installed:
+            return "upgrade", f"{', '.join(node.services_to_take_over)} are taken over, with payload {version}"
         if installed and installed != version:
             return "upgrade", f"payload {installed} is installed, and {version} is required"
         if view.cached.get_reason("RebootRequired") == PREPARATION:
@@ -198,7 +198,7 @@ class NodeLifecycle:
         awaited = self._interruptions.is_heartbeat_awaited(view.cached.key)
         if kept_back is None and (purpose is not None or not awaited):
             return None
-        if not await self._interruptions.give_back(view.cached, node, leadership):
+        if not await self._interruptions.uncordon_when_ready(view.cached, node, leadership):
             return StageResult(Result(again=pace.unready / (4 if awaited else 1)))
         again = Result(again=pace.check_interval)
         if kept_back is not None:

@@ -64,7 +64,7 @@ class InterimProxyWork:
             session = replace(session, target=msgspec.structs.replace(session.target, egress=narrowed))
         return await ProxyOnlyWork().run_pass(session, admit, change_expected=change_expected)
 
-    async def report(self, session: HostSession, result: PassResult, record: PassRecord, fallback: Egress | None) -> None:
+    async def report_pass(self, session: HostSession, result: PassResult, record: PassRecord, fallback: Egress | None) -> None:
         """Report the pass to the rollout of its settings."""
 
     async def build_result(
@@ -80,9 +80,9 @@ class InterimProxyWork:
         result = base.result if self.again is None else Result(again=self.again)
         return replace(base, result=result, conditions=conditions | build_waiting_conditions(self.condition, view.cached))
 
-    def remember(self, view: InstanceView, result: PassResult, leadership: Leadership) -> None:
+    def remember_pass(self, view: InstanceView, result: PassResult, leadership: Leadership) -> None:
         """As for every node."""
-        self.nodes.remember(view, result, leadership, is_final=self.lasting)
+        self.nodes.record_pass(view, result, leadership, is_final=self.lasting)
 
 
 def for_adopted_node(nodes: NodeServices) -> InterimProxyWork:

@@ -56,7 +56,7 @@ class NodeServices:
         self.facts = NodeFacts(members, self.cluster)
         path, cache, builds = options.payload, options.payload_cache, options.payload_builds
         self.source = (
-            PayloadSource(path, cache or path, services.settings, self.ask_all, builds=builds) if path is not None else None
+            PayloadSource(path, cache or path, services.settings, self.enqueue_all_hosts, builds=builds) if path is not None else None
         )
         self._memory: dict[ObjectKey, NodeMemory] = {}
         self.light_checks = LightChecks(EARLIEST * services.pace.check_interval)
@@ -68,7 +68,7 @@ class NodeServices:
             services.resume_annotation,
             services.rollouts.in_flight_hosts,
             self._get_payload_identity,
-            self._get_name,
+            self._get_payload_name,
         )
         services.host_rollout.rollouts.append(self.upgrades)
         self.interruptions = Interruptions(
@@ -84,7 +84,7 @@ class NodeServices:
         self._memory.pop(key, None)
         self.light_checks.forget(key)
 
-    def ask_all(self) -> None:
+    def enqueue_all_hosts(self) -> None:
         """Have every host of a node looked at again."""
         for cached in self.on.informers.windows_instances.take_snapshot():
             if cached.spec_fields.get("lifecycle") == "Node":
@@ -98,10 +98,10 @@ class NodeServices:
     def _get_payload_identity(self) -> str:
         return self.directory.identity if self.directory is not None else ""
 
-    def _get_name(self) -> str:
+    def _get_payload_name(self) -> str:
         return f"payload {self.directory.payload.version}" if self.directory is not None else "the payload"
 
-    def remember(self, view: InstanceView, result: PassResult, leadership: Leadership, *, is_final: bool) -> None:
+    def record_pass(self, view: InstanceView, result: PassResult, leadership: Leadership, *, is_final: bool) -> None:
         """Record the state of a host and report what differed from its payload.
 
         `lasting`: nothing else is expected of the host, so one that looks the same needs nothing.
@@ -119,7 +119,7 @@ class NodeServices:
         if known and result.error is None and result.plan and (repairs := describe_repairs(result.plan, left, before)):
             leadership.recorder.record_warning(to_regarding(view.cached), "PutRight", repairs)
 
-    async def hold_back(self, key: ObjectKey, node: HostNode, leadership: Leadership) -> None:
+    async def cordon_new_node(self, key: ObjectKey, node: HostNode, leadership: Leadership) -> None:
         """Cordon a Node that is first seen. Raises ApiError."""
         await joined_nodes.cordon_new_node(node, leadership)
         self.get_memory(key).is_cordoned = True

@@ -68,7 +68,7 @@ class WorkerNodeWork:
             return PassResult(error=error)
 
         async def add_host_facts(actual: ObservedState) -> Facts:
-            session.check(actual)
+            session.check_state(actual)
             return await self._add_host_facts(facts, case, actual, session.leadership)
 
         async def should_apply(plan: Plan) -> bool:
@@ -118,7 +118,7 @@ class WorkerNodeWork:
         """
         services, configured_ip = self.nodes.on, str(view.cached.spec_fields.get("nodeIP") or "")
         try:
-            identity, cached = await services.identities.settle(
+            identity, cached = await services.identities.resolve_and_record(
                 services.reader.refresh(view).cached,
                 leadership,
                 reported_name=_choose_name(view.cached, actual, facts.platform),
@@ -151,7 +151,7 @@ class WorkerNodeWork:
 
     # --- what came of it
 
-    async def report(self, session: HostSession, result: PassResult, record: PassRecord, fallback: Egress | None) -> None:
+    async def report_pass(self, session: HostSession, result: PassResult, record: PassRecord, fallback: Egress | None) -> None:
         """Tell the rollout of the payload, and who interrupted the Node."""
         case, target, nodes, host_rollout = session.view, session.target, self.nodes, self.nodes.on.host_rollout
         away = case.node is not None and not case.node.is_ready
@@ -160,7 +160,7 @@ class WorkerNodeWork:
             nodes.interruptions.record_pass(case.cached, result, record.heartbeat_before_change)
         if upgrade is not None:
             got = msgspec.structs.replace(target, egress=fallback or target.egress)
-            host_rollout.report(upgrade, case, got, result, record, session.leadership)
+            host_rollout.report_pass(upgrade, case, got, result, record, session.leadership)
         elif not self.node_drained and _is_complete(result):
             upgrade = await host_rollout.open_rollout(nodes.upgrades, target, session.leadership)
             host_rollout.report_conforming(upgrade, case, target, result, record, session.leadership)
@@ -183,14 +183,14 @@ class WorkerNodeWork:
             )
         if node is not None:
             if not node.is_adopted and self._has_registered(node) and joined_nodes.is_first_observation(node, installed=True):
-                await self.nodes.hold_back(key, node, leadership)
+                await self.nodes.cordon_new_node(key, node, leadership)
             await annotate_node(view.cached, node, payload.version, base.fields.get("state_hash"), leadership)
             if not lacks and (joined_nodes.is_pending(node) or self.nodes.get_memory(key).is_cordoned):
                 await joined_nodes.uncordon_joined_node(node, leadership)
                 self.nodes.get_memory(key).is_cordoned = False
         base = self._add_readiness(view, pass_result.node_name, base, leadership)
         interrupted = node is not None and (self.node_drained or node.cordoned_for is not None)
-        if node is None or not interrupted or await self.nodes.interruptions.give_back(view.cached, node, leadership):
+        if node is None or not interrupted or await self.nodes.interruptions.uncordon_when_ready(view.cached, node, leadership):
             return base
         message = (
             f"payload {payload.version} is installed; Node {pass_result.node_name} takes pods again when its kubelet "
@@ -254,9 +254,9 @@ class WorkerNodeWork:
             return base.with_conditions(NodeReady=Condition("False", "Registering", message))
         return base
 
-    def remember(self, view: InstanceView, result: PassResult, leadership: Leadership) -> None:
+    def remember_pass(self, view: InstanceView, result: PassResult, leadership: Leadership) -> None:
         """As for every node."""
-        self.nodes.remember(view, result, leadership, is_final=True)
+        self.nodes.record_pass(view, result, leadership, is_final=True)
 
 
 def _needs_name(cached: CachedInstance) -> bool:

@@ -363,7 +363,7 @@ class PodsController:
             conditions["Conflict"] = Condition("True", "Taken", message)
         else:
             conditions["Conflict"] = Condition("False", "NoConflict", "no conflicting object for pods")
-        self._reports.put(_PODS, {BASE: conditions})
+        self._reports.set_conditions(_PODS, {BASE: conditions})
 
 
 def _describe_conflict(key: ObjectKey, kind: str) -> str:

@@ -250,7 +250,7 @@ class PropagationController:
             for layer in layers.merge_workload_layers(objects, cluster).layers:
                 if isinstance(layer.source, EgressProxy):
                     standings.setdefault(layer.source.metadata.name, {})[key] = self._results[key]
-        self._reports.put("propagation", {name: standing.build_conditions(results) for name, results in standings.items()})
+        self._reports.set_conditions("propagation", {name: standing.build_conditions(results) for name, results in standings.items()})
 
 
 def select_proxy(server: str, own_egress: Egress | None) -> str | None:

@@ -97,7 +97,7 @@ class HostRollout:
                 record.admitted_to, record.former_heartbeat = rollout, rollout.heartbeats.get(name)
                 rollout.heartbeats[name] = heartbeat
             if rollout.queue.is_in_limited_stage:
-                await self._in_flight.record(leadership)
+                await self._in_flight.record_hosts(leadership)
                 leadership.permit()
         except BaseException:
             if not unresolved:
@@ -115,7 +115,7 @@ class HostRollout:
     async def record_in_flight(self, rollout: OpenRollout, leadership: Leadership) -> None:
         """Record the hosts in progress for the next leader, in a stage in which each host counts. Raises ApiError."""
         if rollout.queue.is_in_limited_stage:
-            await self._in_flight.record(leadership)
+            await self._in_flight.record_hosts(leadership)
 
     def requeue(self, key: ObjectKey) -> None:
         """Make a host that waited come again: behind those of the first tenth, before those that must wait."""
@@ -123,11 +123,11 @@ class HostRollout:
 
     async def open_rollout(self, rollouts: Rollouts, target: Target, leadership: Leadership) -> OpenRollout:
         """Return the rollout of a target's change. Raises ApiError."""
-        return await rollouts.get_or_open(target, lambda text: self._hash_key.digest(text, leadership))
+        return await rollouts.get_or_open(target, lambda text: self._hash_key.compute_hash(text, leadership))
 
     # --- what became of it?
 
-    def report(
+    def report_pass(
         self,
         rollout: OpenRollout,
         view: InstanceView,
@@ -186,15 +186,15 @@ class HostRollout:
         """
         name = target.instance.name
         if name in rollout.unresolved or name in rollout.state.in_progress:
-            self.report(rollout, view, target, result, record, leadership)
+            self.report_pass(rollout, view, target, result, record, leadership)
         else:
             rollout.record_result(name, "conforming")
 
-    async def finish(self, key: ObjectKey, leadership: Leadership) -> None:
+    async def finish_status_write(self, key: ObjectKey, leadership: Leadership) -> None:
         """Note that the status of a host was written: an untouched host is in flight no longer. Raises ApiError."""
         finished = [rollouts.finish_status_write(key.name) for rollouts in self.rollouts]
         if any(finished):
-            await self._in_flight.record(leadership)
+            await self._in_flight.record_hosts(leadership)
 
     def forget(self, key: ObjectKey) -> None:
         """Forget a host whose instance is gone."""

@@ -72,7 +72,7 @@ class InFlightHosts:
         for starter in self._starters:
             starter.reset()
 
-    async def record(self, leadership: Leadership) -> None:
+    async def record_hosts(self, leadership: Leadership) -> None:
         """Write all hosts in progress, unless they are written. Raises ApiError, and LeaseLost if another process leads.
 
         What an earlier process has started stays until its rollout is open here.

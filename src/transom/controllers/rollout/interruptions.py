@@ -147,7 +147,7 @@ class Interruptions:
             self._turns[key] = upgrade
             await self._host_rollout.record_in_flight(upgrade, leadership)
             return None
-        if (halted := upgrade.queue.find_refusal(key.name)) is not None:
+        if (halted := upgrade.queue.get_halt_reason(key.name)) is not None:
             return PendingInterruption(Condition("False", "RolloutHalted", f"{why}: {halted}"), self._pace.unready)
         waits = Condition("False", _REASONS["upgrade"], f"{why}; it waits for the result of the first hosts")
         return PendingInterruption(waits, self._pace.unready)
@@ -158,7 +158,7 @@ class Interruptions:
         """Why the Node may not be cordoned yet; None where it may, and is about to be."""
         key, reason = cached.key, _REASONS[purpose]
         halted = format_halt_message(settings.state) if settings.queue.halted else None
-        halted = halted or (upgrade.queue.find_refusal(key.name) if upgrade is not None else None)
+        halted = halted or (upgrade.queue.get_halt_reason(key.name) if upgrade is not None else None)
         if halted is not None:
             return PendingInterruption(Condition("False", "RolloutHalted", f"{why}: {halted}"), self._pace.check_interval)
         if key.name in settings.state.failed:
@@ -166,7 +166,7 @@ class Interruptions:
             return PendingInterruption(
                 Condition("False", reason, f"{why}; it waits until the host is healthy with its settings"), self._pace.unready
             )
-        if (full := self._slots.find_refusal(cached)) is not None:
+        if (full := self._slots.find_wait_reason(cached)) is not None:
             return PendingInterruption(Condition("False", reason, f"{why}; it {full}"), self._pace.unready)
         if upgrade is not None and not self._host_rollout.try_admit(upgrade, key):
             message = f"{why}; it waits for the result of the first hosts"
@@ -186,7 +186,7 @@ class Interruptions:
         if upgrade is None or self._host_rollout.try_admit(upgrade, cached.key):
             return None
         self._slots.take(cached)
-        if (halted := upgrade.queue.find_refusal(cached.metadata.name)) is not None:
+        if (halted := upgrade.queue.get_halt_reason(cached.metadata.name)) is not None:
             condition = Condition("False", "RolloutHalted", f"{why}: {halted}")
             return await self._give_up(cached, self._create_drain(cached, node, purpose, leadership), condition)
         waits = Condition("False", _REASONS[purpose], f"{why}; it waits for the result of the first hosts")
@@ -254,14 +254,14 @@ class Interruptions:
         left = self._left.get(cached.key)
         return left.condition if left is not None and self._now() < left.until else None
 
-    async def give_back(self, cached: CachedInstance, node: HostNode, leadership: Leadership) -> bool:
+    async def uncordon_when_ready(self, cached: CachedInstance, node: HostNode, leadership: Leadership) -> bool:
         """Uncordon the Node once its kubelet says that it is Ready; whether that is so. Raises ApiError."""
         key = cached.key
         _, before = self._restarted.get(key, (None, None))
         if not node.is_ready or (before is not None and not heartbeats.is_newer(node, before)):
             return False
         await self._create_drain(cached, node, "upgrade", leadership).uncordon()
-        self.forget(key)
+        self.release_node_slot(key)
         return True
 
     def is_heartbeat_awaited(self, key: ObjectKey) -> bool:
@@ -274,19 +274,19 @@ class Interruptions:
         del self._restarted[key]
         return False
 
-    def drop(self, key: ObjectKey) -> None:
+    def drop_instance(self, key: ObjectKey) -> None:
         """Forget an instance that is being deleted."""
-        self.end(key)
+        self.end_interruption(key)
         self._left.pop(key, None)
         self._tries.pop(key, None)
         self._met.discard(key)
 
-    def end(self, key: ObjectKey) -> None:
+    def end_interruption(self, key: ObjectKey) -> None:
         """End an interruption without a Node: no result is awaited any more."""
-        self.forget(key)
+        self.release_node_slot(key)
         self._upgrades.release_host(key.name)
 
-    def forget(self, key: ObjectKey) -> None:
+    def release_node_slot(self, key: ObjectKey) -> None:
         """Release the slot of a Node that accepts pods or does not exist."""
         self._restarted.pop(key, None)
         self._failing.pop(key, None)

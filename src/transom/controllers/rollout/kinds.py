@@ -163,11 +163,11 @@ def _is_rollout_member(instance: CachedInstance) -> bool:
 def _follow_instances(informers: Informers, rollouts: Rollouts, find_group: Callable[[CachedInstance], Group]) -> None:
     """Add and remove hosts as instances come and go."""
 
-    def group_of(instance: CachedInstance | None) -> Group:
+    def get_group(instance: CachedInstance | None) -> Group:
         return find_group(instance) if instance is not None and _is_rollout_member(instance) else _NO_GROUP
 
     def on_change(name: ObjectKey, before: CachedInstance | None, after: CachedInstance | None) -> None:
-        former, current = group_of(before), group_of(after)
+        former, current = get_group(before), get_group(after)
         if former not in (current, _NO_GROUP):
             rollouts.remove_host(former, name.name)
         if current not in (former, _NO_GROUP):

@@ -50,7 +50,7 @@ class PassedSettings:
             self._known[cluster] = stored[0].to_egress()
         return self._known[cluster]
 
-    async def keep(self, cluster: Cluster, egress: Egress, leadership: Leadership) -> None:
+    async def store_settings(self, cluster: Cluster, egress: Egress, leadership: Leadership) -> None:
         """Store settings that every host has. A failure to store them is not a problem of any host."""
         before = self.read(cluster)
         if (before is None and not egress.configured) or (

@@ -161,7 +161,7 @@ class Rollouts:
             reason = "EgressFails" if any(rollout.state.refuted for rollout in halted.values()) else "TwoFailures"
             texts = (self._describe_halt(group, rollout) for group, rollout in halted.items())
             condition = Condition("True", reason, "; ".join(texts))
-        self._reports.put(f"rollout-{self.kind.name}", {BASE: {CONDITION: condition}})
+        self._reports.set_conditions(f"rollout-{self.kind.name}", {BASE: {CONDITION: condition}})
 
     def _describe_halt(self, group: Group, rollout: OpenRollout) -> str:
         state, change, where = rollout.state, self.kind.describe_change(), _describe_group(group)

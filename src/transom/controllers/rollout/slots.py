@@ -38,7 +38,7 @@ class UnavailabilitySlots:
         elif self._away.pop(name, None) is not None:
             self._enqueue_next()
 
-    def find_refusal(self, cached: CachedInstance) -> str | None:
+    def find_wait_reason(self, cached: CachedInstance) -> str | None:
         """Return why the node of an instance must not go away now.
 
         None if it may. A refused instance is enqueued again later.
@@ -91,7 +91,7 @@ class UnavailabilitySlots:
     def _find_machine_set_members(self, cached: CachedInstance) -> tuple[ObjectKey, set[ObjectKey]] | None:
         """Return the machine set of an instance if it has a limit, and the instances of its machines."""
         owner = self._find_machine_set(cached)
-        if owner is None or self._limit(owner) is None:
+        if owner is None or self._get_limit_annotation(owner) is None:
             return None
         listed = self._informers.windows_instances.take_snapshot()
         return owner, {item.key for item in listed if self._find_machine_set(item) == owner}
@@ -106,13 +106,13 @@ class UnavailabilitySlots:
                     return ObjectKey(machine.metadata.namespace, owner.name)
         return None
 
-    def _limit(self, machine_set: ObjectKey) -> str | None:
+    def _get_limit_annotation(self, machine_set: ObjectKey) -> str | None:
         cached = self._machine_sets.take_snapshot().get(machine_set)
         return (cached.metadata.annotations or {}).get(MAX_UNAVAILABLE) if cached is not None else None
 
     def _read_limit(self, machine_set: ObjectKey) -> int:
         """Return the limit in a machine set's annotation; 1 if it cannot be parsed."""
-        text = self._limit(machine_set) or ""
+        text = self._get_limit_annotation(machine_set) or ""
         return max(1, int(text)) if text.isascii() and text.isdigit() else 1
 
 

@@ -248,7 +248,7 @@ class HostNode(Projected, frozen=True):
         return cached is not None and cached.managed_by_wmco is not None and cached.adopt == "true"
 
     @property
-    def takes(self) -> tuple[str, ...]:
+    def services_to_take_over(self) -> tuple[str, ...]:
         """The services of an adopted Node's host that become Transom's; none where it keeps proxy and trust alone."""
         named = (self.metadata.annotations.take_over if self.is_adopted and self.metadata.annotations else None) or ""
         return tuple(name for part in named.split(",") if (name := part.strip()))

@@ -76,7 +76,7 @@ class ConditionAggregator:
         self._said: dict[str, dict[str, Conditions]] = {}
         self._listeners: list[Listener] = []
 
-    def put(self, source: str, conditions: Mapping[str, Conditions]) -> None:
+    def set_conditions(self, source: str, conditions: Mapping[str, Conditions]) -> None:
         """All that a controller says now, by name of the EgressProxy; what it said before and does not repeat is taken back."""
         before = self._said.get(source, {})
         self._said[source] = dict(conditions)

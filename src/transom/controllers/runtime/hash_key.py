@@ -38,7 +38,7 @@ class HashKey:
         self._known: bytes | None = None
         self._making = asyncio.Lock()
 
-    async def digest(self, text: str, leadership: Leadership) -> str | None:
+    async def compute_hash(self, text: str, leadership: Leadership) -> str | None:
         """Return the HMAC-SHA-256 of a string in 32 hex digits; None if the Secret has no key. Raises ApiError."""
         cached = self._informers.secrets.take_snapshot().find_named(HOSTS, self._informers.namespace)
         key = await self._create_key(leadership) if cached is None else self._read(cached)

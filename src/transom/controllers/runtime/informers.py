@@ -77,8 +77,8 @@ class Informers(SettingsInformers):
                 reader.add(cluster.value, "", get_no_position)
         return reader.build_objects()
 
-    def _read(self) -> ObjectReader:
-        reader = super()._read()
+    def _create_reader(self) -> ObjectReader:
+        reader = super()._create_reader()
         for cluster in self.clusters.take_snapshot():
             reader.add(cluster.value, "", get_no_position)
         for kind, store in self._infrastructure.items():

@@ -95,7 +95,7 @@ class RightsWatch:
                 if refused
                 else Condition("False", "WritesAccepted", "the API server accepts the operator's writes")
             )
-            self._reports.put("rights", {BASE: conditions})
+            self._reports.set_conditions("rights", {BASE: conditions})
             if before[1] and set(before[1]) - set(refused):
                 self._retry()
 
@@ -151,7 +151,7 @@ class RightsWatch:
             if await self._is_allowed(
                 right.verb, right.group, right.resource, right.namespace, refusals.get_last_refused_name(right)
             ):
-                refusals.grant(right)
+                refusals.forget_granted_right(right)
                 granted = True
         if granted or any(right not in refusals for right in self.missing):
             self._retry()

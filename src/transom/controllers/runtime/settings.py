@@ -148,7 +148,7 @@ class CurrentSettings:
         return self._valid.get(None)
 
     @property
-    def hosts(self) -> Egress | None:
+    def host_egress(self) -> Egress | None:
         """The last valid settings of the hosts of that cluster."""
         return self.for_instance(_OwnHost())
 

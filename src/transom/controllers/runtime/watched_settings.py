@@ -126,7 +126,7 @@ class SettingsInformers:
             for reflector in self.reflectors:
                 reflector.forget_resource_version()
 
-    def list_again(self) -> None:
+    def restart_listing(self) -> None:
         """List everything again, whatever was seen: the server's objects are those of another time."""
         self._list_again.set()
 
@@ -146,7 +146,7 @@ class SettingsInformers:
         """Whether every store has been filled."""
         return all(reflector.synced.is_set() for reflector in self.reflectors)
 
-    def describe_unread(self) -> list[str]:
+    def list_unread_kinds(self) -> list[str]:
         """Return each kind that was not read yet, with the reason if the server refused it."""
         unread = []
         for kind, wanted, reflector in zip(self.kinds, self._stores, self.reflectors, strict=True):
@@ -206,7 +206,7 @@ class SettingsInformers:
 
     def get_objects(self) -> Objects:
         """Return the current objects that make up the settings, without instances."""
-        return self._read().build_objects()
+        return self._create_reader().build_objects()
 
     def get_served_resource(self, resource: resources.Resource[T]) -> resources.Resource[T] | None:
         """Return a watched kind in the version that is watched; None while the server does not serve it."""
@@ -216,7 +216,7 @@ class SettingsInformers:
             raise ValueError(f"{resource.plural} are not followed")
         return reflector.resource if reflector.present else None
 
-    def _read(self) -> ObjectReader:
+    def _create_reader(self) -> ObjectReader:
         reader = ObjectReader(self.namespace)
         for resource, store in self._settings:
             for cached in store.take_snapshot():

@@ -143,7 +143,7 @@ class Pass(ABC, Generic[_R]):
                         self.result = at_first
                         await self._run_steps(directory)
                 finally:
-                    self._note(channels=directory.transport.channels)
+                    self._update_result(channels=directory.transport.channels)
         except HostError as raised:
             error = raised
         error = error or self.result.error or _find_plan_error(self.result)
@@ -153,7 +153,7 @@ class Pass(ABC, Generic[_R]):
     async def _run_steps(self, directory: HostDirectory) -> None:
         """Run the steps of the pass and note their results. Raises HostError, LedgerError."""
 
-    def _note(self, **fields: object) -> None:
+    def _update_result(self, **fields: object) -> None:
         self.result = msgspec.structs.replace(self.result, **fields)
 
 

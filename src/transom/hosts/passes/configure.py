@@ -106,11 +106,11 @@ async def request_reboot(access: Access, host_keys: HostKeys, settings: PassSett
     """Order the host to boot; it goes down some seconds after this returns. Raises HostError."""
     async with open_directory(access, host_keys, settings) as directory:
         name = directory.generate_name()
-        await directory.put(name, [Script("boot.cmd", render_script("boot.cmd", {}))])
+        await directory.put_files(name, [Script("boot.cmd", render_script("boot.cmd", {}))])
         settings.permit()
         ended = await directory.transport.run(format_windows_path(name, "boot.cmd"))
         try:
-            await directory.remove(name, ("boot.cmd",))
+            await directory.remove_subdirectory(name, ("boot.cmd",))
         except ConnectionLost:
             # it is on its way down as ordered; the next pass finds the directory
             if not ended.succeeded:
@@ -135,19 +135,19 @@ class _Configuration(Pass[ConfigureResult]):
     async def _run_steps(self, directory: HostDirectory) -> None:
         self._report(DeliveryProgress("read"))
         state = await self._observe_inputs(directory, _with_full_name(await gather(directory, self._asked)))
-        self._note(before=state)
+        self._update_result(before=state)
         for _ in range(_ROUNDS):
             wanted, planned, state = await self._compute_plan(directory, state)
             if planned.boot_pending:
-                self._note(reboot="Windows requires a reboot to complete its preparation")
+                self._update_result(reboot="Windows requires a reboot to complete its preparation")
                 return
             if not planned or self._dry_run:
                 if self._worker.fetch_anyway and not planned and self._fetches:
-                    self._note(fetched=await run_fetches(directory, self._fetches))
+                    self._update_result(fetched=await run_fetches(directory, self._fetches))
                 await remove_directory_without_ledger(directory, state)
                 return
             if not await self._admit(planned):
-                self._note(waiting=True)
+                self._update_result(waiting=True)
                 await remove_directory_without_ledger(directory, state)
                 return
             state, more = await self._apply_change(directory, wanted, planned, state)
@@ -162,7 +162,7 @@ class _Configuration(Pass[ConfigureResult]):
         state = await self._gather_missing(directory, state, unasked)
         state = await self._with_metadata_name(directory, state)
         self._facts = await self._resolve_facts(state)
-        self._note(node_name=format_node_name(self._facts, state.computer_name))
+        self._update_result(node_name=format_node_name(self._facts, state.computer_name))
         payload = self._worker.directory.payload
         wanted = list_pending_scripts(payload, self._facts, recorded, state.boot)
         if wanted and not self._dry_run:
@@ -223,7 +223,7 @@ class _Configuration(Pass[ConfigureResult]):
             state = await self._gather_missing(directory, state, wider)
             wanted = self._build_desired(state)
             planned = self._build_plan(wanted, state)
-        self._note(waits=wanted.waiting, plan=_merge_plans(self.result.plan, planned))
+        self._update_result(waits=wanted.waiting, plan=_merge_plans(self.result.plan, planned))
         return wanted, planned, state
 
     async def _apply_change(
@@ -234,9 +234,9 @@ class _Configuration(Pass[ConfigureResult]):
         try:
             await delivery.deliver_files(planned.install.place)
         finally:
-            self._note(sent=self.result.sent + delivery.sent)
+            self._update_result(sent=self.result.sent + delivery.sent)
         self._report(DeliveryProgress("prepare" if planned.prepare else "change"))
-        self._note(begun=True)
+        self._update_result(begun=True)
         done = await apply_plan(
             directory,
             planned,
@@ -249,16 +249,16 @@ class _Configuration(Pass[ConfigureResult]):
         )
         after = await self._probe_files(directory, _with_full_name(_with_script_outputs(done.after, state)))
         restarted = (*self.result.restarted, *done.restarted)
-        self._note(after=after, restarted=restarted, error=done.error, fetched=done.fetched)
+        self._update_result(after=after, restarted=restarted, error=done.error, fetched=done.fetched)
         if done.error is not None:
             return after, False
         if done.boot:
-            self._note(reboot=_format_reboot_reason(done.boot))
+            self._update_result(reboot=_format_reboot_reason(done.boot))
             return after, False
         if planned.prepare is not None:
             return after, True
         if rest := self._build_plan(self._build_desired(after), after):
-            self._note(error=_build_unfinished_error(rest))
+            self._update_result(error=_build_unfinished_error(rest))
         return after, False
 
 

@@ -58,21 +58,21 @@ class Convergence(Pass[PassResult]):
     async def _run_steps(self, directory: HostDirectory) -> None:
         queries = self._questions
         state = await gather(directory, queries)
-        self._note(before=state)
+        self._update_result(before=state)
         plan = self._planner(state)
         if wider := build_follow_up_queries(queries, plan):
             queries = merge_queries(wider)
             state = merge_states(state, await gather(directory, subtract_queries(queries, self._questions)))
-            self._note(before=state)
+            self._update_result(before=state)
             plan = self._planner(state)
-        self._note(plan=plan)
+        self._update_result(plan=plan)
         if not plan or not await self._admit():
-            self._note(waiting=bool(plan))
+            self._update_result(waiting=bool(plan))
             if not plan and self._fetch_anyway and (fetches := self._fetches()):
-                self._note(fetched=await run_fetches(directory, fetches))
+                self._update_result(fetched=await run_fetches(directory, fetches))
             await remove_directory_without_ledger(directory, state)
             return
-        self._note(begun=True)
+        self._update_result(begun=True)
         done = await apply_plan(
             directory,
             plan,
@@ -82,9 +82,9 @@ class Convergence(Pass[PassResult]):
             fetches=self._fetches(),
             permit=self._settings.permit,
         )
-        self._note(after=done.after, restarted=done.restarted, error=done.error, fetched=done.fetched)
+        self._update_result(after=done.after, restarted=done.restarted, error=done.error, fetched=done.fetched)
         if done.error is None and (rest := self._planner(done.after)):
-            self._note(error=NotConverged(describe_differences(rest)))
+            self._update_result(error=NotConverged(describe_differences(rest)))
         await remove_directory_without_ledger(directory, done.after)
 
 

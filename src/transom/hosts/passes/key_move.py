@@ -68,7 +68,7 @@ class _KeyMove:
 
     async def run(self, *, alone: bool) -> None:
         try:
-            await self._edit(self._access, self._without, alone=alone)
+            await self._edit_authorized_keys(self._access, self._remove_former_keys, alone=alone)
         except AuthenticationRefused:
             pass
         else:
@@ -77,14 +77,14 @@ class _KeyMove:
             if not self._former:
                 raise AuthenticationRefused("no earlier key exists")
             earlier = msgspec.structs.replace(self._access, keys=self._former)
-            await self._edit(earlier, self._insert_key, alone=alone)
+            await self._edit_authorized_keys(earlier, self._insert_key, alone=alone)
         except AuthenticationRefused:
             raise KeyRefused(
                 f"the host takes neither the key nor one before it, as {self._access.username}; add this line to {KEYS} on the "
                 f"host: {self._new} (a Machine of a MachineSet is replaced instead, one at a time)"
             ) from None
         try:
-            await self._edit(self._access, self._without, alone=alone)
+            await self._edit_authorized_keys(self._access, self._remove_former_keys, alone=alone)
         except AuthenticationRefused:
             raise NewKeyRefused(
                 f"the line of the new key is in {KEYS}, and the host does not take the key; the one before it still opens the "
@@ -100,11 +100,11 @@ class _KeyMove:
             )
         return changed
 
-    def _without(self, content: bytes) -> bytes:
+    def _remove_former_keys(self, content: bytes) -> bytes:
         # where the file does not have the key that let us in, the host keeps its keys elsewhere
         return authorized_keys.without_keys(content, self._lines) if authorized_keys.has_key(content, self._new) else content
 
-    async def _edit(self, access: Access, change: Callable[[bytes], bytes], *, alone: bool) -> None:
+    async def _edit_authorized_keys(self, access: Access, change: Callable[[bytes], bytes], *, alone: bool) -> None:
         """Edit the key file over a separate connection, if the change modifies it."""
         async with open_ssh(access, self._host_keys, self._settings.timeouts) as transport:
             lines = await transport.read(KEYS.replace("\\", "/"), _LIMIT + 1) or b""
@@ -115,7 +115,7 @@ class _KeyMove:
             if changed != lines:
                 # makes and closes the directory where the host has none, and sees whose it is
                 self._found = self._found or await gather(directory, Queries())
-                self._settings.manager.check(ledger.read(self._found.registry).manager)
+                self._settings.manager.require_same_manager(ledger.read(self._found.registry).manager)
                 await self._write_authorized_keys(directory, changed)
             if self._found is not None and access is self._access:
                 await remove_directory_without_ledger(directory, self._found)
@@ -123,9 +123,9 @@ class _KeyMove:
     async def _write_authorized_keys(self, directory: HostDirectory, content: bytes) -> None:
         name = directory.generate_name()
         script = render_script("authorize.cmd", {"KEYS": KEYS, "PASS": name, "NAME": _NAME})
-        await directory.put(name, [Script(_NAME, content), Script("authorize.cmd", script)])
+        await directory.put_files(name, [Script(_NAME, content), Script("authorize.cmd", script)])
         self._settings.permit()
         ended = await directory.transport.run(format_windows_path(name, "authorize.cmd"))
-        await directory.remove(name, ("authorize.cmd", "acl"))
+        await directory.remove_subdirectory(name, ("authorize.cmd", "acl"))
         if not ended.succeeded:
             raise ScriptFailed(f"{KEYS} could not be replaced, and is unchanged; the user must be an administrator of the host")

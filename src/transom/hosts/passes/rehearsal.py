@@ -94,9 +94,9 @@ async def run_rehearsal(
     """
     with tempfile.TemporaryDirectory() as place:
         work = _RehearsalRun(access, host_keys, settings, rehearsal, report, Path(place))
-        if why := use_reason or await work.find_missing():
+        if why := use_reason or await work.find_missing_programs():
             for claim in STEPS:
-                work.tell(claim, "not applicable", why, 0)
+                work.record_step(claim, "not applicable", why, 0)
             return tuple(work.results)
         try:
             await work.run()
@@ -105,7 +105,7 @@ async def run_rehearsal(
             try:
                 await undo_rehearsal(access, host_keys, settings)
             except HostError as error:
-                work.tell(STEPS[-2], "fail", str(error), 0)
+                work.record_step(STEPS[-2], "fail", str(error), 0)
             raise
     return tuple(work.results)
 
@@ -158,12 +158,12 @@ class _RehearsalRun:
         windows = msgspec.structs.replace(rehearsal.egress.windows, services=(NAME,))
         self._egress = msgspec.structs.replace(rehearsal.egress, windows=windows)
 
-    def tell(self, claim: Claim, verdict: Verdict, seen: str, seconds: float) -> None:
+    def record_step(self, claim: Claim, verdict: Verdict, seen: str, seconds: float) -> None:
         """One more is known."""
         self.results.append(CheckResult.from_claim(claim, verdict, seen, seconds))
         self._told(self.results[-1])
 
-    async def find_missing(self) -> str:
+    async def find_missing_programs(self) -> str:
         """Read the required programs; describe those that are missing (empty: none). Raises HostError."""
         async with open_directory(*self._host, only_reads=True, doing="reading a program") as directory:
             paths = (self._rehearsal.program, r"C:\Windows\System32\hostname.exe")
@@ -182,14 +182,14 @@ class _RehearsalRun:
             await self._run_step(put_back, lambda: self._configure("1.0.1", later, self._no_service), _check_reversed)
         else:
             for claim in (unchanged, changed, put_back):
-                self.tell(claim, "not applicable", "not tried: no service exists", 0)
+                self.record_step(claim, "not applicable", "not tried: no service exists", 0)
         await self._run_step(removed, lambda: restore_host_state(*self._host), _check_removed)
         await self._run_step(as_before, self._query_state, lambda after: _describe_difference(before, after))
 
     async def _run_step(self, claim: Claim, act: Callable[[], Awaitable[_R]], judge: Callable[[_R], str]) -> bool:
         started_at = time.monotonic()
         wrong = judge(await act())
-        self.tell(claim, "fail" if wrong else "pass", wrong or "so", time.monotonic() - started_at)
+        self.record_step(claim, "fail" if wrong else "pass", wrong or "so", time.monotonic() - started_at)
         return not wrong
 
     async def _query_state(self) -> ObservedState:

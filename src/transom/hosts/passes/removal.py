@@ -62,32 +62,32 @@ class _Removal(Pass[RemovalResult]):
     async def _run_steps(self, directory: HostDirectory) -> None:
         queries = Queries()
         state = await gather(directory, queries)
-        self._note(before=state)
+        self._update_result(before=state)
         if ledger.read(state.registry):
             queries = self._widen_queries(queries, state, Plan())
             state = await self._gather_state(directory, queries)
             if (wider := self._widen_queries(queries, state, self._build_plan(state))) != queries:
                 queries = wider
                 state = await self._gather_state(directory, queries)
-        self._note(before=state)
+        self._update_result(before=state)
         self._check(state)
         planned = self._build_plan(state)
-        self._note(plan=planned)
+        self._update_result(plan=planned)
         if planned:
             state = await self._apply_removal(directory, planned, state, queries)
         if self.result.error is None and state.registry.find_key(LEDGER) is None and not await directory.remove_base():
-            self._note(remains=(*self.result.remains, BASE))
+            self._update_result(remains=(*self.result.remains, BASE))
 
     async def _apply_removal(self, directory: HostDirectory, planned: Plan, state: ObservedState, queries: Queries) -> ObservedState:
-        self._note(begun=True)
+        self._update_result(begun=True)
         patience, permit = self._settings.patience, self._settings.permit
         done = await apply_plan(
             directory, planned, state, questions.build_requery(queries, state), patience=patience, permit=permit
         )
         after = await self._probe_files(directory, done.after)
-        self._note(after=after, restarted=done.restarted, error=done.error, remains=done.remains)
+        self._update_result(after=after, restarted=done.restarted, error=done.error, remains=done.remains)
         if done.error is None and (rest := self._build_plan(after)):
-            self._note(error=NotConverged(describe_differences(rest)))
+            self._update_result(error=NotConverged(describe_differences(rest)))
         return after
 
     async def _gather_state(self, directory: HostDirectory, queries: Queries) -> ObservedState:

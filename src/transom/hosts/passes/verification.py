@@ -118,7 +118,7 @@ class _Verification:
                 before = await directory.transport.list_names(format_sftp_path())
                 state = await gather(directory, Queries(services=_NODE))
                 whole = await self._run_checks(directory, state)
-                await directory.restore(before)
+                await directory.remove_added_files(before)
                 # a killed run may have left it on a host that is not managed
                 await remove_directory_without_ledger(directory, state)
                 return whole
@@ -141,7 +141,7 @@ class _Verification:
                     if self._rehearsal is not None:
                         await _run_clearing_script(directory)
                 finally:
-                    await directory.restore(before)
+                    await directory.remove_added_files(before)
 
         started_at = time.monotonic()
         try:
@@ -160,7 +160,7 @@ class _Verification:
         self.used, self.build = describe_use(state), state.os_version
         every = CHECKS if self._rehearsal is None else (*CHECKS, *build_change_checks(self._name, self._rehearsal.authority))
         checks = [check for check in every if check.id in self._only or not self._only]
-        await self._directory.put(self._name, [*_build_scripts(self._name, checks), Script("long.txt", LONG_LINE)])
+        await self._directory.put_files(self._name, [*_build_scripts(self._name, checks), Script("long.txt", LONG_LINE)])
         origin_result = await self._directory.transport.run(format_windows_path(self._name, _ORIGIN))
         self.origin = parse_origin(origin_result.lines, state.ssh_server)
         if self._rehearsal is not None:
@@ -218,9 +218,9 @@ def _render_script(name: str, lines: str) -> bytes:
 async def _run_clearing_script(directory: HostDirectory) -> None:
     """Remove what checks have made that were cut off. Raises HostError."""
     name = directory.generate_name()
-    await directory.put(name, [Script(_CLEARING, _render_check(name, CLEAR))])
+    await directory.put_files(name, [Script(_CLEARING, _render_check(name, CLEAR))])
     ended = await directory.transport.run(format_windows_path(name, _CLEARING))
-    await directory.remove(name)
+    await directory.remove_subdirectory(name)
     verdict, seen = CLEAR.judge(ended.lines)
     if verdict != "pass":
         raise ScriptFailed(f"what was made for the verification is not all gone: {seen}")

@@ -199,7 +199,7 @@ def build_change_script(
             "LEDGER": LEDGER,
             "STATEHASH": _read_state_hash(actual),
             "IDENTITY": owner.identity,
-            "OWNER": owner.line,
+            "OWNER": owner.lock_text,
             "GENERATION": "-" if owner.generation is None else str(owner.generation),
             "GATHER": gathering.name,
             "WAIT": str(patience.compute_total_seconds(plan)),
@@ -356,7 +356,7 @@ def _read_restart_notes(plan: Plan, actual: ObservedState) -> FoldedDict[str]:
     """Return the note of each service once the plan's edits are imported: `running` or `check`, by name."""
     present = actual.registry.find_key(RESTARTS)
     edits = [edit for edit in plan.edits if is_same(edit.path, RESTARTS)]
-    key = Registry([present] if present else []).apply(edits).find_key(RESTARTS)
+    key = Registry([present] if present else []).apply_edits(edits).find_key(RESTARTS)
     notes = (key.values or {}).values() if key else ()
     return FoldedDict((note.name, note.value.decode_text()) for note in notes)
 

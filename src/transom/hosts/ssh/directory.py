@@ -51,7 +51,7 @@ class HostDirectory:
         self._placed: set[str] = set()
         """The directories of scripts that this pass has made and not removed."""
 
-    async def prepare(self) -> None:
+    async def ensure_exists(self) -> None:
         """Create the directory if it does not exist. A host from an earlier pass needs no call. Raises HostError."""
         if await self.transport.make_directory(SFTP_BASE):
             self.base, self.is_new = "made", True
@@ -60,7 +60,7 @@ class HostDirectory:
                 f"{BASE} cannot be made: the user must be an administrator of the host, and Windows has to lie in C:\\Windows"
             )
 
-    async def has(self, script: Script) -> bool:
+    async def has_script(self, script: Script) -> bool:
         """Return True if the script exists unchanged; checked once per pass. Raises FileRefused for other content."""
         if script.name in self._seen:
             return True
@@ -74,22 +74,22 @@ class HostDirectory:
             self._seen.add(script.name)
         return present is not None
 
-    async def install(self, script: Script, suffix: str) -> None:
+    async def install_script(self, script: Script, suffix: str) -> None:
         """Write a new script; it gets its name when it is complete. Raises FileRefused."""
         await self.transport.create(format_sftp_path(f"{script.name}.{suffix}"), script.content)
         try:
-            await self.rename(f"{script.name}.{suffix}", script.name)
+            await self.rename_with_retry(f"{script.name}.{suffix}", script.name)
         except FileRefused:
             # another pass was quicker; its script is the same, or `has` reports the difference
             await self.transport.remove(format_sftp_path(f"{script.name}.{suffix}"))
-            if not await self.has(script):
+            if not await self.has_script(script):
                 raise
 
     def generate_name(self) -> str:
         """Generate a name for one script's directory, which identifies this owner after an interrupted pass."""
         return f"p-{self.owner.tag}-{secrets.token_hex(4)}"
 
-    async def put(self, name: str, files: Sequence[Script]) -> None:
+    async def put_files(self, name: str, files: Sequence[Script]) -> None:
         """Put a directory of files, all or none: it gets its name when all are complete. Raises FileRefused."""
         temporary = f"{name}.tmp"
         self._placed |= {name, temporary}
@@ -99,16 +99,16 @@ class HostDirectory:
             await asyncio.gather(
                 *(self.transport.create(format_sftp_path(temporary, file.name), file.content) for file in files)
             )
-            await self.rename(temporary, name)
+            await self.rename_with_retry(temporary, name)
         except FileRefused:
-            await self.remove(temporary)
+            await self.remove_subdirectory(temporary)
             raise
         except asyncio.CancelledError:
             # the canceller waits; what still exists then is left over from an interrupted pass
-            await _clean_up_within(CLEARING_SECONDS, self.remove(temporary))
+            await _clean_up_within(CLEARING_SECONDS, self.remove_subdirectory(temporary))
             raise
 
-    async def rename(self, old: str, new: str) -> None:
+    async def rename_with_retry(self, old: str, new: str) -> None:
         """Give something its name, again and again for a while: a virus scanner may have it open. Raises FileRefused."""
 
         async def has_target() -> bool:
@@ -124,7 +124,7 @@ class HostDirectory:
         if not all(any(pattern.fullmatch(name) for pattern in known) for name in names):
             raise DirectoryNotOurs(f"{BASE} holds things that Transom did not put there; look who made it, and remove it")
 
-    async def remove(self, directory: str, files: Sequence[str] = ()) -> bool:
+    async def remove_subdirectory(self, directory: str, files: Sequence[str] = ()) -> bool:
         """Remove a temporary directory; `files` are those that should be all that is in it. Whether it is gone.
 
         It is tried for a while, since a virus scanner may read what was just written. What a process has open for longer
@@ -183,7 +183,7 @@ class HostDirectory:
             if not owned or owned[1] != self.owner.tag or not (self._alone or name in stopped._placed):
                 continue
             if await self.transport.read_modified(format_sftp_path("lock", name)) is None:
-                await self.remove(name)
+                await self.remove_subdirectory(name)
 
     async def remove_base(self) -> bool:
         """Remove Transom's files and the directory, unless another process works there; return True if it is deleted."""
@@ -203,14 +203,14 @@ class HostDirectory:
                 return True
         return False
 
-    async def restore(self, before: Sequence[str]) -> None:
+    async def remove_added_files(self, before: Sequence[str]) -> None:
         """Remove what has come to these names since; the whole directory where there were none."""
         if not before:
             await self.remove_base()
             return
         added = set(await self.transport.list_names(SFTP_BASE)) - set(before)
         for name in filter(_TEMPORARY.fullmatch, filter(self._is_ours, added)):
-            await self.remove(name)
+            await self.remove_subdirectory(name)
         await self._remove_files(format_sftp_path(name) for name in added if _KEPT.fullmatch(name))
 
     def _is_ours(self, name: str) -> bool:

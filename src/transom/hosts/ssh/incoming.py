@@ -64,7 +64,7 @@ class IncomingLimits:
     ) -> None:
         """Watch a connection over which nothing has come yet; `certificates`: whether it may show a host certificate."""
         self._phases = phases
-        phases.enter("key exchange")
+        phases.enter_phase("key exchange")
         self._connection = cast(Any, connection)
         self._outgoing = outgoing
         self._certificates = certificates
@@ -106,7 +106,7 @@ class IncomingLimits:
             self._refuse(f"the host accepts less than {LEAST_PACKET:,} bytes in a packet")
         else:
             if kind == _NEWKEYS and self._phases.phase == "key exchange":
-                self._phases.enter("login")
+                self._phases.enter_phase("login")
             self._finish(kind, number, task, is_async)
 
     def _is_within_limits(self) -> bool:

@@ -50,7 +50,7 @@ class HostKeys(Protocol):
         """
         ...
 
-    async def record(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
+    async def record_key(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
         """Keep the key that a host showed when it was first met, for good: when this ends, secrets are sent to the host.
 
         Raises HostError, OSError.
@@ -101,7 +101,7 @@ class KnownHostsFile:
             raise HostKeyUnusable(f"{self._path} has no key of {wanted} that Transom accepts: {UnusableHostKey()}")
         return usable
 
-    async def record(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
+    async def record_key(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
         """As HostKeys says."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._path.open("a", encoding="utf-8") as file:
@@ -122,7 +122,7 @@ class NoHostKeys:
         """None, always."""
         return ()
 
-    async def record(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
+    async def record_key(self, address: str, port: int, key: asyncssh.SSHKey) -> None:
         """Keep nothing."""
 
     def describe_remedy(self, address: str, port: int) -> str:

@@ -49,7 +49,7 @@ class LoginPhases:
             finally:
                 self._timeout = None
 
-    def enter(self, phase: Phase) -> None:
+    def enter_phase(self, phase: Phase) -> None:
         """Begin a phase."""
         self.phase = phase
         if self._timeout is not None and not self._timeout.expired():

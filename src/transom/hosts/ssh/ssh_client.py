@@ -100,7 +100,7 @@ async def connect(access: Access, host_keys: HostKeys, timeouts: Timeouts) -> As
             raise client.refusal or explain_failure(error, access.port, phases, tried=_describe_keys(access)) from None
         if client.new is not None:
             try:
-                await host_keys.record(access.address, access.port, client.new)
+                await host_keys.record_key(access.address, access.port, client.new)
             except OSError as error:
                 raise HostKeyNotKept(
                     f"the host's key cannot be kept in {error.filename or 'its file'}: {error.strerror}; nothing was done"
@@ -240,14 +240,14 @@ class ProgressTimer:
         """When the last progress was of each thing, the earliest first."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def start(self, what: object) -> None:
+    def start_wait(self, what: object) -> None:
         """Something is waited for from now on, or has made progress."""
         self._since.pop(what, None)
         self._since[what] = self._loop.time()
         if self._timer is None:
             self._timer = self._loop.call_later(self._seconds, self._check_deadline)
 
-    def end(self, what: object) -> None:
+    def end_wait(self, what: object) -> None:
         """End the wait for something that came or is not expected any more."""
         del self._since[what]
 

@@ -169,17 +169,17 @@ class SshTransport:
             with suppress(BrokenPipeError):
                 channel.write(typed)
         channel.write_eof()
-        self.silence.start(session)
+        self.silence.start_wait(session)
         try:
             while not session.ended.is_set():
-                self.silence.start(session)
+                self.silence.start_wait(session)
                 session.progress.clear()
                 await session.progress.wait()
                 if session.spoken > SPOKEN_LIMIT:
                     self._connection.abort()
                     await session.ended.wait()
         finally:
-            self.silence.end(session)
+            self.silence.end_wait(session)
         if session.spoken > SPOKEN_LIMIT:
             raise ConnectionLost(f"a script said more than {SPOKEN_LIMIT:,} bytes")
         if session.status is None:
@@ -353,7 +353,7 @@ class SshTransport:
     async def _await_request(self, request: Awaitable[_T]) -> _T:
         """Await the answer to a request, within the time that a channel may make no progress."""
         this = object()
-        self.silence.start(this)
+        self.silence.start_wait(this)
         try:
             return await request
         except (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection, asyncssh.DisconnectError, OSError):
@@ -369,7 +369,7 @@ class SshTransport:
                 raise self._build_connection_error("the connection ended in the middle of a pass") from None
             raise explain_refused_channel(error) from None
         finally:
-            self.silence.end(this)
+            self.silence.end_wait(this)
 
     def _build_connection_error(self, why: str) -> HostError:
         """Return what became of a connection; where this side ended it, the reason for that."""

@@ -96,11 +96,11 @@ async def apply_plan(
     files += (*host_scripts.iter_permission_files(plan, actual.registry), *install_script.iter_script_files(plan))
     files += host_scripts.iter_written_files(plan)
     files += _build_fetch_files(fetches)
-    await directory.put(name, files)
+    await directory.put_files(name, files)
     try:
         permit()
     except BaseException:
-        await directory.remove(name)
+        await directory.remove_subdirectory(name)
         raise
     ended = await _run_change_script(directory, name)
     if not ended.succeeded:
@@ -108,12 +108,12 @@ async def apply_plan(
         if failure.has_word(ResultWord.UNFINISHED):
             # the job still reads its script
             raise RestartsFailed(_UNFINISHED)
-        await directory.remove(name)
+        await directory.remove_subdirectory(name)
         raise failure.build_not_started_error(owner)
     collected = await collect_answers(directory, ended, "change.cmd")
     result = _ChangeResult.from_bytes(collected.answers.get_change_result())
     boot = tuple(word for text in result.list_values(ResultWord.MUST_BOOT) for word in text.split() if word in _BOOT_FOR)
-    trouble = result.find_error(plan, patience)
+    trouble = result.find_change_error(plan, patience)
     restarted = tuple(dict.fromkeys(result.list_values(ResultWord.RESTARTED)))
     after = msgspec.structs.replace(await collected.parse_state(questions), dependencies=actual.dependencies)
     return HostChange(
@@ -124,9 +124,9 @@ async def apply_plan(
 async def run_fetches(directory: HostDirectory, fetches: Sequence[Secret]) -> tuple[FetchAttempt, ...] | None:
     """Run the fetches on the host, without a change: one exec channel. None if it has no curl.exe. Raises HostError."""
     name = directory.generate_name()
-    await directory.put(name, (host_scripts.build_fetch_script(name, len(fetches)), *_build_fetch_files(fetches)))
+    await directory.put_files(name, (host_scripts.build_fetch_script(name, len(fetches)), *_build_fetch_files(fetches)))
     ended = await directory.transport.run(format_windows_path(name, "fetch.cmd"))
-    await directory.remove(name)
+    await directory.remove_subdirectory(name)
     return _ChangeResult(ended.lines).list_fetched(len(fetches))
 
 
@@ -145,7 +145,7 @@ async def _run_change_script(directory: HostDirectory, name: str) -> ScriptResul
             async with asyncio.timeout(LEAVING_SECONDS):
                 ended = await asyncio.shield(running)
                 if ended.succeeded:
-                    await directory.remove(name)
+                    await directory.remove_subdirectory(name)
         raise
     finally:
         running.cancel()
@@ -209,7 +209,7 @@ class _ChangeResult:
             return ScriptFailed("another pass took the host over; nothing was changed by this one")
         return ScriptFailed("the script that changes the host did not begin (is the disk full?)")
 
-    def find_error(self, plan: Plan, patience: ServiceTimeouts) -> HostError | None:
+    def find_change_error(self, plan: Plan, patience: ServiceTimeouts) -> HostError | None:
         """Return the error after the host was locked, or None."""
         if self.has_word(ResultWord.REVERSING):
             if (reversal := plan.install.reversal) is None:

@@ -94,7 +94,7 @@ class Delivery:
         if present is None or present.size != place.size or present.modified != compute_file_time(place.recorded):
             await transport.remove(part)
             raise FileRefused(f"{place.path} is not whole on the host after it was sent (is the disk full?)")
-        await self._directory.rename(f"{place.staged}.part", place.staged)
+        await self._directory.rename_with_retry(f"{place.staged}.part", place.staged)
 
     async def _iter_chunks(self, place: FilePlace, offset: int) -> AsyncIterator[bytes]:
         async for chunk in self._iter_content(place, offset):

@@ -86,9 +86,9 @@ class GatheredFacts(msgspec.Struct, frozen=True):
         # before it is parsed, which costs; each key has an empty line before it
         if _count_lines(written) > 2 * MOST_ENTRIES + _HEAD:
             raise Unreadable(f"{LEDGER} has more than {MOST_ENTRIES:,} keys and values; Transom writes fewer")
-        registries = [self.export("ledger", LEDGER) or Registry()]
+        registries = [self.parse_export("ledger", LEDGER) or Registry()]
         if questions.environment:
-            environment = self.export("environment", ENVIRONMENT)
+            environment = self.parse_export("environment", ENVIRONMENT)
             if environment is None:
                 raise Unreadable(f"{ENVIRONMENT} cannot be read")
             registries.append(environment)
@@ -103,7 +103,7 @@ class GatheredFacts(msgspec.Struct, frozen=True):
                 continue
             registries.append(_parse_store(self.get_query_output(f"store-{number}", path), path))
         for number, path in enumerate(questions.keys):
-            registries.append(self.export(f"key-{number}", path) or Registry())
+            registries.append(self.parse_export(f"key-{number}", path) or Registry())
         contents = {path: data for number, path in enumerate(questions.files) for data in self._read_file(number, path)}
         services = []
         for number, name in enumerate(questions.services):
@@ -111,7 +111,7 @@ class GatheredFacts(msgspec.Struct, frozen=True):
             if state is None:
                 continue
             path = rf"{SERVICES}\{name}"
-            exported = self.export(f"service-{number}", path)
+            exported = self.parse_export(f"service-{number}", path)
             key = exported.find_key(path) if exported else None
             if exported is None or key is None:
                 raise Unreadable(f"{path} cannot be read, but the service exists")
@@ -158,7 +158,7 @@ class GatheredFacts(msgspec.Struct, frozen=True):
             raise Unreadable(f"the host says of more than {_SERVICES:,} services what they depend on")
         return dependencies
 
-    def export(self, name: str, path: str) -> Registry | None:
+    def parse_export(self, name: str, path: str) -> Registry | None:
         """Parse the keys of an export; None if the key does not exist. Raises Unreadable."""
         data = self.parts.get(f"{name}.reg")
         if data is None:

@@ -61,17 +61,17 @@ async def gather(directory: HostDirectory, questions: Queries) -> ObservedState:
     """
     transport, owner = directory.transport, directory.owner
     script = host_scripts.build_gather_script(questions, owner)
-    is_installed = await directory.has(script)
+    is_installed = await directory.has_script(script)
     if is_installed or directory.base == "closed" or await _has_equivalent_script(directory, questions):
         directory.base = "closed"
         if not is_installed:
-            await directory.install(script, secrets.token_hex(4))
+            await directory.install_script(script, secrets.token_hex(4))
         ended = await transport.run(format_windows_path(script.name))
     else:
-        await directory.prepare()
+        await directory.ensure_exists()
         closing = host_scripts.build_gather_script(questions, owner, directory.base)
-        if not await directory.has(closing):
-            await directory.install(closing, secrets.token_hex(4))
+        if not await directory.has_script(closing):
+            await directory.install_script(closing, secrets.token_hex(4))
         ended = await transport.run(format_windows_path(closing.name))
         _require_closed_directory(directory, ended)
         if directory.base == "made":
@@ -79,7 +79,7 @@ async def gather(directory: HostDirectory, questions: Queries) -> ObservedState:
         await transport.remove(format_sftp_path(closing.name))
         directory.base = "closed"
         # the next pass finds it there, and writes nothing
-        await directory.install(script, secrets.token_hex(4))
+        await directory.install_script(script, secrets.token_hex(4))
     collected = await collect_answers(directory, ended)
     return msgspec.structs.replace(
         await collected.parse_state(questions), reached=transport.reached, ssh_server=transport.server
@@ -108,7 +108,7 @@ def _require_closed_directory(directory: HostDirectory, script_result: ScriptRes
 async def _has_equivalent_script(directory: HostDirectory, questions: Queries) -> bool:
     """Return True if the host has the equivalent script of a pass that did, or did not, expect a change."""
     other = msgspec.structs.replace(questions, dependants=not questions.dependants)
-    return not questions.walk and await directory.has(host_scripts.build_gather_script(other, directory.owner))
+    return not questions.walk and await directory.has_script(host_scripts.build_gather_script(other, directory.owner))
 
 
 def _build_unended_error(ended: ScriptResult) -> ScriptFailed:
@@ -118,8 +118,8 @@ def _build_unended_error(ended: ScriptResult) -> ScriptFailed:
 async def install_gather_script(directory: HostDirectory, questions: Queries) -> Script:
     """Install the script for `questions` on the host if it is missing, for another script to call. Raises HostError."""
     script = host_scripts.build_gather_script(questions, directory.owner)
-    if not await directory.has(script):
-        await directory.install(script, secrets.token_hex(4))
+    if not await directory.has_script(script):
+        await directory.install_script(script, secrets.token_hex(4))
     return script
 
 
@@ -138,7 +138,7 @@ async def collect_answers(directory: HostDirectory, script_result: ScriptResult,
     others = [other for other in left if other != name]
     if others:
         await directory.remove_leftovers(others[:_TIDIED], name)
-    await directory.remove(name, ("gathered", *used_scripts))
+    await directory.remove_subdirectory(name, ("gathered", *used_scripts))
     return CollectedAnswers(await parse_with_budget(lambda: GatheredFacts.from_bytes(data), len(data)), len(data))
 
 
@@ -205,7 +205,7 @@ async def run_output_scripts(directory: HostDirectory, scripts: Mapping[str, tup
         f"call :{'powershell' if file.endswith('.ps1') else 'batch'} {variable}" for variable, (file, _) in scripts.items()
     ]
     frame = Script("outputs.cmd", render_script("outputs.cmd", {"DIRECTORY": format_windows_path(name), "CALLS": "\n".join(calls)}))
-    await directory.put(name, [frame, *(Script(f"{v}.{file.rpartition('.')[2]}", text) for v, (file, text) in scripts.items())])
+    await directory.put_files(name, [frame, *(Script(f"{v}.{file.rpartition('.')[2]}", text) for v, (file, text) in scripts.items())])
     await transport.run(format_windows_path(name, "outputs.cmd"))
     texts, complaints = {}, {}
     for variable in scripts:
@@ -213,7 +213,7 @@ async def run_output_scripts(directory: HostDirectory, scripts: Mapping[str, tup
             texts[variable] = text
         elif complaint := _format_complaint(await transport.read(format_sftp_path(name, f"{variable}.err"), _LIMIT)):
             complaints[variable] = complaint
-    await directory.remove(name)
+    await directory.remove_subdirectory(name)
     return ScriptOutputs(texts, complaints)
 
 

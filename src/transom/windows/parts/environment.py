@@ -138,7 +138,7 @@ def _plan_machine(
     kept, hidden, boot = dict(recorded), dict[str, DesiredItems](), draft.actual.boot
     for name in VARIABLES:
         wish = wanted.get(name) if wanted else None
-        named = present.get_value(name) if present else None
+        named = present.get_named_value(name) if present else None
         entry = recorded.get(name) or _adopt_peer_variable(name, named, draft)
         had = entry is not None and entry.is_inherited(boot)
         if entry is not None and entry.gone is not None:
@@ -205,7 +205,7 @@ def _plan_services(
         wishes = masks if own is not None or is_listed(service, managed) else _select_masked_items(entry, masks)
         items = own.to_texts() if own else ()
         wishes = wishes | {name: DesiredItems(value) for name, _, value in (item.partition("=") for item in items)}
-        named = key.get_value("Environment")
+        named = key.get_named_value("Environment")
         fault = find_type_fault(service, named.value if named else None)
         if fault is not None and own is not None:
             draft.faults.append(fault)

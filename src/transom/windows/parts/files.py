@@ -75,7 +75,7 @@ class FileChanges(msgspec.Struct, frozen=True):
             owned=remove_duplicates((*recorded.owned, *(path for path in self.make if path in known))),
         )
 
-    def record_end(self, interim_entry: InstalledPayload) -> InstalledPayload:
+    def build_final_entry(self, interim_entry: InstalledPayload) -> InstalledPayload:
         """Return the ledger's entry after the changes."""
         excluded = FoldedDict.from_names(self.forgotten)
         return msgspec.structs.replace(
@@ -120,7 +120,7 @@ def _plan_placements(recorded: InstalledPayload, lines: FoldedDict[OwnFile], dra
         lines[path] = OwnFile(
             recorded_digest, size, aside, former.digest if former else "", former.size if former else 0, as_found
         )
-        shown = own.describe(present_digest) if own else present_digest and "a file that is not Transom's"
+        shown = own.describe_present_file(present_digest) if own else present_digest and "a file that is not Transom's"
         reason = _TAKEN if found_sha256 else _describe_reason(own, present_digest, recorded_digest)
         draft.steps.append(
             Step("file", path, "replace" if present_digest else "add", reason, shown, describe_sent_file(recorded_digest, size))
@@ -163,10 +163,10 @@ def _plan_removals(
     for path in forgotten_paths:
         own, present_digest = recorded.files[path], present.get(path)
         if is_within_any(path, cleared):
-            draft.steps.append(Step("file", path, "remove", "goes with its directory", own.describe(present_digest)))
+            draft.steps.append(Step("file", path, "remove", "goes with its directory", own.describe_present_file(present_digest)))
         elif present_digest is not None and present_digest in (own.digest, own.former):
             removals.append(FileRemoval(path, own.aside))
-            draft.steps.append(Step("file", path, "remove", "no longer in the payload", own.describe(present_digest)))
+            draft.steps.append(Step("file", path, "remove", "no longer in the payload", own.describe_present_file(present_digest)))
         elif present_digest is not None:
             draft.warnings.append(f"{path} was changed since it was sent: it is left")
             draft.steps.append(Step("ledger", path, "remove", "changed after Transom sent it: left unchanged"))

@@ -123,7 +123,7 @@ def plan_installation(recorded: InstalledPayload, draft: PlanBuilder) -> Install
     before = msgspec.structs.replace(
         of_files.build_interim_entry(recorded, desired.owned), services=of_services.lines, outputs=recorded.outputs | printed
     )
-    later = msgspec.structs.replace(of_services.record_end(of_files.record_end(before)), payload=desired.payload)
+    later = msgspec.structs.replace(of_services.build_final_entry(of_files.build_final_entry(before)), payload=desired.payload)
     if not desired.payload:
         later = msgspec.structs.replace(later, prepared=None, outputs={})
     draft.actual = _predict_services(observed, install)
@@ -166,8 +166,8 @@ def predict_install(actual: ObservedState, install: Install) -> ObservedState:
     for placed in install.place:
         digests[placed.path] = placed.recorded
     made = (*install.create, *install.configure)
-    registry = actual.registry.apply(edit for item in made for edit in item.to_edits())
-    registry = registry.apply(DeleteKey(rf"{SERVICES}\{name}") for name in install.delete).apply(install.edits)
+    registry = actual.registry.apply_edits(edit for item in made for edit in item.to_edits())
+    registry = registry.apply_edits(DeleteKey(rf"{SERVICES}\{name}") for name in install.delete).apply_edits(install.edits)
     running = [present for present in actual.services if not is_listed(present.name, install.delete)]
     running += [Service(item.name, ServiceState.STOPPED) for item in install.create if actual.find_service(item.name) is None]
     return msgspec.structs.replace(
@@ -208,9 +208,9 @@ def predict_reversal(actual: ObservedState, edits: Sequence[Edit], install: Inst
     """Predict what a gather reads after `install` was applied and undone; `edits` were imported before it."""
     if install.reversal is None:
         return actual
-    registry = actual.registry.apply(edits).apply(install.reversal.edits).apply(install.reversal.lines)
+    registry = actual.registry.apply_edits(edits).apply_edits(install.reversal.edits).apply_edits(install.reversal.lines)
     return ObservedState(
-        registry.apply(DeleteKey(made.path) for made in install.create),
+        registry.apply_edits(DeleteKey(made.path) for made in install.create),
         actual.services,
         actual.files,
         actual.directories,

@@ -59,7 +59,7 @@ class OwnFile(msgspec.Struct, frozen=True, omit_defaults=True):
                 return digest_
         return None
 
-    def describe(self, present_digest: str | None) -> str | None:
+    def describe_present_file(self, present_digest: str | None) -> str | None:
         """Describe the present file by its digest, for people; None if it does not exist."""
         if present_digest in (self.digest, self.former):
             return describe_sent_file(present_digest, self.size if present_digest == self.digest else self.former_size)
@@ -108,7 +108,7 @@ class InstalledPayload(msgspec.Struct, frozen=True):
         """Return True if anything of a payload is installed."""
         return bool(self.payload or self.prepared or self.services or self.files or self.directories or self.outputs)
 
-    def settle(self, present_digests: Mapping[str, str]) -> "InstalledPayload":
+    def with_present_files(self, present_digests: Mapping[str, str]) -> "InstalledPayload":
         """Return a copy whose lines have only the present files, from their digests by path."""
         digests = FoldedDict(present_digests)
         files = {path: file.with_present_file(digests.get(path)) for path, file in self.files.items()}

@@ -33,7 +33,7 @@ def plan(entry: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
     left = list(remove_duplicates((*entry, *draft.made_keys)))
     if not left:
         return ()
-    after = draft.actual.registry.apply(draft.edits)
+    after = draft.actual.registry.apply_edits(draft.edits)
     for path in sorted(left, key=len, reverse=True):
         if any(is_within(used, path) for used in draft.used_keys):
             continue
@@ -42,5 +42,5 @@ def plan(entry: tuple[str, ...], draft: PlanBuilder) -> tuple[str, ...]:
         # the content of a key that was only listed is unknown
         if key is not None and key.values is not None and not key.values and not after.list_keys_below(path):
             draft.edits.append(DeleteKey(path))
-            after = after.apply([DeleteKey(path)])
+            after = after.apply_edits([DeleteKey(path)])
     return tuple(left)

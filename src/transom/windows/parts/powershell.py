@@ -154,7 +154,7 @@ class _ProfileMerge:
 
     def plan(self) -> OwnBlock | None:
         """Add the write and its step to the draft; return the ledger's entry."""
-        return self._set_block(self._draft.desired.profile) if self._draft.desired.profile else self._restore()
+        return self._set_block(self._draft.desired.profile) if self._draft.desired.profile else self._restore_profile()
 
     def _set_block(self, wanted: str) -> OwnBlock:
         entry, now = self._entry, self._compute_digest(wanted)
@@ -174,7 +174,7 @@ class _ProfileMerge:
             self._draft.warnings.append(f"the execution policy {policy} of the host does not load {PROFILE}")
         return entered
 
-    def _restore(self) -> OwnBlock | None:
+    def _restore_profile(self) -> OwnBlock | None:
         entry = self._entry
         if entry is None:
             return None

@@ -64,7 +64,7 @@ class RegistryValue(msgspec.Struct, frozen=True):
     def plan(self, entry: OwnValue | None, draft: PlanBuilder) -> OwnValue | None:
         """Set the value, or restore the former one."""
         wanted, key = draft.desired.registry.find_value(self.key, self.name), draft.actual.registry.find_key(self.key)
-        entry, edits, step = merge_value(self, wanted, key.get_value(self.name) if key else None, entry)
+        entry, edits, step = merge_value(self, wanted, key.get_named_value(self.name) if key else None, entry)
         draft.edits += edits
         draft.steps += [step] if step else []
         return entry

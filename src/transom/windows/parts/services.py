@@ -39,7 +39,7 @@ class ServiceChanges(msgspec.Struct, frozen=True):
     forgotten: tuple[str, ...]
     """Services that the ledger no longer lists afterwards."""
 
-    def record_end(self, interim_entry: InstalledPayload) -> InstalledPayload:
+    def build_final_entry(self, interim_entry: InstalledPayload) -> InstalledPayload:
         """Return the ledger's entry after the changes."""
         excluded = FoldedDict.from_names(self.forgotten)
         return msgspec.structs.replace(interim_entry, services={n: own for n, own in interim_entry.services.items() if n not in excluded})

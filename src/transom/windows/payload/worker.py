@@ -122,7 +122,7 @@ class _DesiredWorkerBuilder:
     ) -> None:
         self.payload, self.artifacts, self.facts, self.egress, self.actual = payload, artifacts, facts, egress, actual
         self.recorded = read_ledger(actual.registry).installed
-        self.values = dict(self._iter_values())
+        self.values = dict(self._iter_variable_values())
         self.files: dict[str, str] = {}
         self.sizes: dict[str, int] = {}
         self.readers: dict[str, tuple[str, ...]] = {}
@@ -148,7 +148,7 @@ class _DesiredWorkerBuilder:
         )
         windows = msgspec.structs.replace(self.egress.windows, services=egress_services)
         base = build_desired_settings(msgspec.structs.replace(self.egress, windows=windows))
-        registry = base.registry.apply(edits)
+        registry = base.registry.apply_edits(edits)
         running = [s for s in ordered if s.name not in self.waiting and s.start == "Automatic" and not self._is_adopted(s.name)]
         state = msgspec.structs.replace(
             base,
@@ -168,7 +168,7 @@ class _DesiredWorkerBuilder:
         )
         return DesiredWorker(state, self.contents, tuple(self.waiting.values()))
 
-    def _iter_values(self) -> Iterator[tuple[str, str]]:
+    def _iter_variable_values(self) -> Iterator[tuple[str, str]]:
         yield from self.facts.variables.items()
         facts = {"NODE_IP": self.facts.node_ip, "NETWORK": self.facts.network, "PLATFORM": self.facts.platform}
         yield from ((name, text) for name, text in facts.items() if text)

@@ -42,7 +42,7 @@ def _build_desired(
     windows: WindowsSettings,
 ) -> DesiredState:
     egress = Egress(http_proxy, https_proxy, no_proxy, trust, windows)
-    registry = Registry().apply(edit for part in SETTINGS.values() for edit in part.iter_desired_edits(egress))
+    registry = Registry().apply_edits(edit for part in SETTINGS.values() for edit in part.iter_desired_edits(egress))
     return DesiredState(registry, profile=powershell.build_desired_block(egress))
 
 
@@ -104,7 +104,7 @@ def plan(
     Raises LedgerError if the ledger cannot be parsed, OtherManager if it names another manager. Such a host is not changed.
     """
     old = ledger.read(actual.registry)
-    manager.check(old.manager)
+    manager.require_same_manager(old.manager)
     known = msgspec.structs.replace(old, salt=old.salt or salt, manager=manager.name or old.manager)
     # a pass that does not know the payload, and finds nothing to do, is no other state
     stays = desired.payload is None and bool(old.installed)
@@ -170,7 +170,7 @@ def _with_services_of_payload(desired: DesiredState, old: Ledger) -> DesiredStat
     environment = next((value for value in values if value is not None), None)
     paths = [rf"{SERVICES}\{name}" for name in theirs]
     edits = [CreateKey(path) if environment is None else SetValue(path, "Environment", environment) for path in paths]
-    return msgspec.structs.replace(desired, registry=desired.registry.apply(edits))
+    return msgspec.structs.replace(desired, registry=desired.registry.apply_edits(edits))
 
 
 class _LedgerEdits:
@@ -184,7 +184,7 @@ class _LedgerEdits:
         """Build the edits that record `installed` in the ledger once `changed` was imported."""
         if installed == self._wanted.installed:
             return ()
-        edits = ledger.build_edits(self._before.apply(self.changed), msgspec.structs.replace(self._wanted, installed=installed))
+        edits = ledger.build_edits(self._before.apply_edits(self.changed), msgspec.structs.replace(self._wanted, installed=installed))
         return tuple(edit for edit in edits if is_within(edit.path, INSTALLED))
 
     def has_remaining(self, installed: InstalledPayload, writes: Sequence[FileWrite]) -> bool:
@@ -211,8 +211,8 @@ def _add_reversal(install: Install, draft: PlanBuilder, old: Ledger, lines: _Led
         former = version
     if not former or not version or not (install.place or install.configure):
         return install
-    made = installation.build_reversal(install, former, version, draft.observed, draft.actual.registry.apply(draft.edits))
-    back = lines.build_final_edits(old.installed.settle(draft.observed.files))
+    made = installation.build_reversal(install, former, version, draft.observed, draft.actual.registry.apply_edits(draft.edits))
+    back = lines.build_final_edits(old.installed.with_present_files(draft.observed.files))
     return msgspec.structs.replace(install, reversal=msgspec.structs.replace(made, lines=back))
 
 
@@ -223,14 +223,14 @@ def _is_removal(edit: Edit) -> bool:
 def predict_state(actual: ObservedState, planned: Plan) -> ObservedState:
     """Predict what a gather reads after the plan was applied."""
     actual = installation.predict_install(actual, planned.install)
-    registry = actual.registry.apply(planned.edits).apply((*planned.install.edits, *planned.install.lines, *planned.prepared))
+    registry = actual.registry.apply_edits(planned.edits).apply_edits((*planned.install.edits, *planned.install.lines, *planned.prepared))
     restarts = registry.find_key(RESTARTS)
     restarted = FoldedDict.from_names((*planned.stop, *planned.start))
     for named in [value for value in (restarts.values or {}).values() if value.name in restarted] if restarts else []:
-        registry = registry.apply([DeleteValue(RESTARTS, named.name)])
-    registry = registry.apply(DeleteValue(LEDGER, write.ledger_line) for write in planned.writes if write.ledger_line)
+        registry = registry.apply_edits([DeleteValue(RESTARTS, named.name)])
+    registry = registry.apply_edits(DeleteValue(LEDGER, write.ledger_line) for write in planned.writes if write.ledger_line)
     if planned.forget:
-        registry = registry.apply([DeleteKey(LEDGER)])
+        registry = registry.apply_edits([DeleteKey(LEDGER)])
     running = FoldedDict.from_names(planned.start)
     services = tuple(
         msgspec.structs.replace(s, state=ServiceState.RUNNING) if s.name in running else s for s in actual.services

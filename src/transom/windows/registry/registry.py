@@ -34,7 +34,7 @@ class Key(msgspec.Struct, frozen=True):
         named = (self.values or {}).get(name.casefold())
         return named.value if named else None
 
-    def get_value(self, name: str) -> NamedValue | None:
+    def get_named_value(self, name: str) -> NamedValue | None:
         """Return a value with its name as the host spells it; None if the key has none of that name."""
         return (self.values or {}).get(name.casefold())
 
@@ -99,7 +99,7 @@ class Registry:
                     keys[folded] = key
         return cls(keys.values())
 
-    def apply(self, edits: Iterable[Edit]) -> "Registry":
+    def apply_edits(self, edits: Iterable[Edit]) -> "Registry":
         """Return the registry after `reg import` of these edits, in their order.
 
         An existing value keeps the spelling of its name (as observed in Wine and on Windows). A created key also creates

@@ -56,7 +56,7 @@ class BoothookPlugin(base.BaseUserDataPlugin):  # type: ignore[misc]
         kind = ParameterStore if "aws ssm " in script else SecretsManager
         store = kind(settings["REGION"], _read_endpoint(script))
         names = [kind.NAME.format(settings["SECRET_PREFIX"], number) for number in range(int(settings["CHUNKS"]))]
-        data = gzip.decompress(kind.join([_retry(functools.partial(store.get, name)) for name in names]))
+        data = gzip.decompress(kind.join_parts([_retry(functools.partial(store.get, name)) for name in names]))
         for name in names:
             _retry(functools.partial(store.delete, name))
         service = factory.get_metadata_service()
@@ -77,18 +77,18 @@ class SecretsManager:
 
     def get(self, name: str) -> bytes:
         """Return the bytes of one secret."""
-        return base64.b64decode(self._call("GetSecretValue", {"SecretId": name})["SecretBinary"])
+        return base64.b64decode(self._call_api("GetSecretValue", {"SecretId": name})["SecretBinary"])
 
     def delete(self, name: str) -> None:
         """Without a time in which it could be had back."""
-        self._call("DeleteSecret", {"SecretId": name, "ForceDeleteWithoutRecovery": True})
+        self._call_api("DeleteSecret", {"SecretId": name, "ForceDeleteWithoutRecovery": True})
 
     @staticmethod
-    def join(parts: Iterable[bytes]) -> bytes:
+    def join_parts(parts: Iterable[bytes]) -> bytes:
         """Return the gzipped data of the parts."""
         return b"".join(parts)
 
-    def _call(self, action: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _call_api(self, action: str, body: Mapping[str, Any]) -> dict[str, Any]:
         payload = json.dumps(body).encode()
         suffix = ".cn" if self._region.startswith("cn-") else ""
         url = self._endpoint or f"https://{self.SERVICE}.{self._region}.amazonaws.com{suffix}"
@@ -117,15 +117,15 @@ class ParameterStore(SecretsManager):
 
     def get(self, name: str) -> bytes:
         """Return the text of one parameter."""
-        value: str = self._call("GetParameter", {"Name": name, "WithDecryption": True})["Parameter"]["Value"]
+        value: str = self._call_api("GetParameter", {"Name": name, "WithDecryption": True})["Parameter"]["Value"]
         return value.encode()
 
     def delete(self, name: str) -> None:
         """Delete one parameter."""
-        self._call("DeleteParameter", {"Name": name})
+        self._call_api("DeleteParameter", {"Name": name})
 
     @staticmethod
-    def join(parts: Iterable[bytes]) -> bytes:
+    def join_parts(parts: Iterable[bytes]) -> bytes:
         """Return the gzipped data, which was encoded in base64 before it was split."""
         return base64.b64decode(b"".join(parts))
 
