@@ -112,7 +112,9 @@ def by_transom(plane: ControlPlane, machine: Machine, config: str) -> tuple[Conf
     ssh, place = machine.ssh, machine.place
     access = Access(place.address, place.port, ssh.user, (Secret(ssh.key.read_text()),), ssh.host_key)
     begun = time.monotonic()
-    done = asyncio.run(configure_worker(access, NoHostKeys(), PassSettings(Owner("bench@bench", "pid 1")), worker, report=report))
+    done = asyncio.run(
+        configure_worker(access, NoHostKeys(), PassSettings(Owner("bench@bench", "pid 1")), worker, report=report)
+    )
     if done.error is not None:
         raise done.error
     until_ready(plane)

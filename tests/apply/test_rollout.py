@@ -132,7 +132,9 @@ async def test_the_first_host_is_not_waited_for_while_it_is_silent(monkeypatch: 
             answers.set()
         return await hosts.work(target, admit)
 
-    found = {done.instance.name: report.result async for done, report in roll_out(map(target, range(12)), work, max_concurrent=4)}
+    found = {
+        done.instance.name: report.result async for done, report in roll_out(map(target, range(12)), work, max_concurrent=4)
+    }
     assert found == {"win-0": "failed"} | {f"win-{number}": "changed" for number in range(1, 12)}
 
 

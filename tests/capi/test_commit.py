@@ -37,7 +37,9 @@ def test_entries_of_a_cluster_are_those_that_an_edit_would_make(tmp_path: Path) 
     assert [operation["op"] for operation in removed] == ["test", "remove"]
     for item in (linux, windows):
         template = item["spec"]["template"]["spec"]
-        assert [operation["op"] for operation in build_entries_patch(template, Entries(), SECRETS, TEMPLATE_SPEC).operations] == [
+        assert [
+            operation["op"] for operation in build_entries_patch(template, Entries(), SECRETS, TEMPLATE_SPEC).operations
+        ] == [
             "test",
             "remove",
         ]

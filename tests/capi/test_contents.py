@@ -27,7 +27,7 @@ from tests.support.management.manifests import (
     rendered,
 )
 
-from transom.capi.bootstrap.commit_entries import build_cluster_class_patch, build_template_objects
+from transom.capi.bootstrap.template_patches import build_cluster_class_patch, build_template_objects
 from transom.capi.bootstrap.yaml_text import format_scalar, render_yaml
 from transom.capi.values.cluster_identity import InvalidIdentity, get_cluster_id
 from transom.capi.values.cluster_objects import build_fleet_objects, find_identity_conflicts

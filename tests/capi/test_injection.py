@@ -56,9 +56,9 @@ def template(spec: Any, generation: int = 1) -> Any:
 
 
 def injected(spec: Any, wanted: Entries) -> Any:
-    return patched(template(spec), build_entries_patch(spec, wanted, SECRETS, TEMPLATE_SPEC, 1).operations)["spec"]["template"].get(
-        "spec"
-    )
+    return patched(template(spec), build_entries_patch(spec, wanted, SECRETS, TEMPLATE_SPEC, 1).operations)["spec"][
+        "template"
+    ].get("spec")
 
 
 def test_worker_gets_the_drop_ins_and_no_environment_of_kubeadm() -> None:
@@ -218,6 +218,9 @@ def test_secrets_that_a_spec_waits_for() -> None:
 
 
 def test_no_entry_holds_a_credential() -> None:
-    for entries in (build_linux_entries(SECRET, PROXY, control_plane=True), windows_proxy.build_windows_entries("prod-windows-proxy")):
+    for entries in (
+        build_linux_entries(SECRET, PROXY, control_plane=True),
+        windows_proxy.build_windows_entries("prod-windows-proxy"),
+    ):
         whole = [base64.b64decode(f.content).decode() if f.encoding == "base64" else f.content for f in entries.files]
         assert "hunter2" not in " ".join((*whole, *entries.pre, *entries.post))

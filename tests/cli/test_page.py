@@ -19,11 +19,11 @@ from transom.controllers.clusters import adoption as fleet
 from transom.controllers.clusters.bootstrap import ObjectsReport
 from transom.controllers.clusters.objects import ObjectResult
 from transom.controllers.inventory import adoption as windows
-from transom.diagnosis import overview, story
+from transom.diagnosis import host_details, overview
 from transom.diagnosis.installation import InstallCheck
-from transom.diagnosis.outstanding import UnreadyItem
 from transom.diagnosis.snapshot import Diagnosis, ReadFailure
-from transom.pods.outdated import OutdatedWorkload
+from transom.diagnosis.unready_items import UnreadyItem
+from transom.pods.outdated_pods import OutdatedWorkload
 from transom.proxy.clients.decision import Decision
 from transom.proxy.clients.lint import LintFinding
 from transom.windows.host.host_state import Step
@@ -37,7 +37,7 @@ STATUS = (
     overview.Leader,
     overview.DeploymentState,
 )
-STORY = (story.HostSettings, story.NodeRow, story.ConditionRow, story.EventRow)
+STORY = (host_details.HostSettings, host_details.NodeRow, host_details.ConditionRow, host_details.EventRow)
 PAGE = DOCS / "json.md"
 SECTIONS: dict[str, str] = {
     name: section.partition("\n")[2]
@@ -59,7 +59,7 @@ def told(command: str) -> set[str]:
         ("rollback", (Report, HostReport, Step)),
         ("apply --objects", (ObjectsReport, ObjectResult)),
         ("status", (overview.Overview, *STATUS)),
-        ("status host", (story.HostDetails, *STORY)),
+        ("status host", (host_details.HostDetails, *STORY)),
         ("doctor", (Diagnosis, ReadFailure)),
         ("adopt", (fleet.PeerObject, windows.PeerLeftover)),
         ("verify host", (CheckResult,)),

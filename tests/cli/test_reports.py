@@ -136,7 +136,9 @@ def test_300_hosts_that_were_not_reached_or_all_failed_are_on_one_screen(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """After a Ctrl-C it is to be seen what was done, and a proxy that is away fails on everybody."""
-    hosts = [host(number) if number < 20 else host(number, changes=(), restarted=()).as_skipped(STOPPED) for number in range(300)]
+    hosts = [
+        host(number) if number < 20 else host(number, changes=(), restarted=()).as_skipped(STOPPED) for number in range(300)
+    ]
     stopped = printed(Report(tuple(hosts), stopped=True), width, monkeypatch, capsys, planned=False).splitlines()
     assert len(stopped) <= 50
     assert " ".join(stopped[-1:]).endswith("300 hosts: 20 changed, 280 skipped")

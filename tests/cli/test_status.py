@@ -23,23 +23,23 @@ from tests.support.command import run
 from transom.apply.report import build_host_report
 from transom.apply.target import list_targets
 from transom.cli.findings import Source, examine_objects
-from transom.cli.last_known import HostRecords
+from transom.cli.host_records import HostRecords
 from transom.cli.status_table import group_objects, iter_object_lines, iter_status_lines
 from transom.diagnosis.overview import (
     ClusterStatus,
+    DeploymentState,
     Expiry,
     Leader,
     ObjectStatus,
     Overview,
     RolloutStatus,
-    DeploymentState,
     WebhookState,
     build_host_row,
     get_natural_key,
 )
 from transom.diagnosis.snapshot import ReadFailure
 from transom.hosts.passes.base_pass import PassResult
-from transom.pods.outdated import OutdatedWorkload
+from transom.pods.outdated_pods import OutdatedWorkload
 
 pytestmark = pytest.mark.server
 KEY = secret("cloud-private-key", stringData={"private-key.pem": private_key()})

@@ -9,7 +9,7 @@ from transom.controllers.certificates.controller import CachedRequest, Certifica
 from transom.controllers.instance_state.node_identities import NodeIdentities
 from transom.controllers.join.bootstrap_tokens import LABEL
 from transom.controllers.join.members import Members
-from transom.controllers.runtime.cached import CachedInstance, HostNode, NodeCondition, NodeMeta, NodeState
+from transom.controllers.runtime.cached_objects import CachedInstance, HostNode, NodeCondition, NodeMeta, NodeState
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings

@@ -10,7 +10,7 @@ from tests.support.operator.requests import ask, holder, host, named, token, unt
 from tests.windows.node_certificates import CLIENT_USAGES, SERVING_USAGES, pem
 
 from transom.controllers.operator import Operator
-from transom.controllers.runtime.cached import INSTANCES
+from transom.controllers.runtime.cached_objects import INSTANCES
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.errors import StatusError

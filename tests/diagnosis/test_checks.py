@@ -13,9 +13,9 @@ from tests.support.bundles import certificate, private_key, write
 from tests.support.command import run
 from tests.support.repository import DOCS
 
-from transom.cli import thin
+from transom.cli import projected_objects
 from transom.diagnosis.checks import CHECKS, diagnose, list_skipped, update_doctor_page
-from transom.diagnosis.reading import GROUPS, observe_values, with_settings
+from transom.diagnosis.observed_state import GROUPS, observe_values, with_settings
 from transom.diagnosis.snapshot import OWN_KINDS, ClusterSnapshot
 from transom.kube.resources import Resource
 from transom.sources.objects import ObjectReader
@@ -25,7 +25,14 @@ TABLE: dict[str, Any] = yaml.load(Path(__file__).with_name("table.yaml").read_te
 COMMON: list[dict[str, Any]] = TABLE.pop("common")
 VERSIONS = {kind: f"{group}/v1alpha1" if group == "transom.dev" else f"{group}/v1".strip("/") for kind, group in GROUPS.items()}
 THIN: dict[str, Resource[Any]] = {
-    item.kind: item for item in (thin.PODS, thin.NODES, thin.NAMESPACES, thin.DAEMON_SETS, thin.SERVICES)
+    item.kind: item
+    for item in (
+        projected_objects.PODS,
+        projected_objects.NODES,
+        projected_objects.NAMESPACES,
+        projected_objects.DAEMON_SETS,
+        projected_objects.SERVICES,
+    )
 }
 MADE = {
     "<key>": private_key(),

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from transom.diagnosis.outstanding import (
+from transom.diagnosis.overview import build_overview
+from transom.diagnosis.snapshot import ClusterSnapshot, ReadFailure
+from transom.diagnosis.unready_items import (
     ALL_HOSTS,
     SOME_HOSTS,
     Part,
@@ -15,9 +17,7 @@ from transom.diagnosis.outstanding import (
     list_unread_parts,
     list_waited_hosts,
 )
-from transom.diagnosis.overview import build_overview
-from transom.diagnosis.snapshot import ClusterSnapshot, ReadFailure
-from transom.pods.outdated import OutdatedWorkload
+from transom.pods.outdated_pods import OutdatedWorkload
 
 NOW = datetime(2026, 11, 28, 12, tzinfo=UTC)
 NS = "transom-system"
@@ -94,13 +94,21 @@ HALTED = {"Ready": ("False", "RolloutHalted"), "RolloutHalted": ("True", "TwoFai
             WaitCriteria(ALL_HOSTS),
             [("operator", "Deployment/transom", "NotAvailable")],
         ),
-        (cluster(EgressProxy=[base(seen=0)]), WaitCriteria((Part.SETTINGS,)), [("settings", "EgressProxy/cluster", "NotObserved")]),
+        (
+            cluster(EgressProxy=[base(seen=0)]),
+            WaitCriteria((Part.SETTINGS,)),
+            [("settings", "EgressProxy/cluster", "NotObserved")],
+        ),
         (
             cluster(EgressProxy=[base(conditions={"Ready": ("False", "EndpointFailed")})]),
             WaitCriteria(ALL_HOSTS),
             [("settings", "EgressProxy/cluster", "EndpointFailed")],
         ),
-        (cluster(EgressProxy=[], WindowsInstance=[]), WaitCriteria(ALL_HOSTS), [("settings", "EgressProxy/cluster", "NotFound")]),
+        (
+            cluster(EgressProxy=[], WindowsInstance=[]),
+            WaitCriteria(ALL_HOSTS),
+            [("settings", "EgressProxy/cluster", "NotFound")],
+        ),
         (cluster(EgressProxy=[]), WaitCriteria(ALL_HOSTS), []),
         (
             cluster(WindowsInstance=[host("win-1"), host("win-2", conditions={"Ready": ("False", "Unreachable")})]),
@@ -134,7 +142,11 @@ HALTED = {"Ready": ("False", "RolloutHalted"), "RolloutHalted": ("True", "TwoFai
             [("hosts", "win-1", "Removing")],
         ),
         (cluster(WindowsInstance=[host("win-1"), PAUSED]), WaitCriteria(ALL_HOSTS), []),
-        (cluster(WindowsInstance=[host("win-1"), PAUSED]), WaitCriteria(SOME_HOSTS, ("win-*",)), [("hosts", "win-2", "Paused")]),
+        (
+            cluster(WindowsInstance=[host("win-1"), PAUSED]),
+            WaitCriteria(SOME_HOSTS, ("win-*",)),
+            [("hosts", "win-2", "Paused")],
+        ),
         (cluster(), WaitCriteria(SOME_HOSTS, ("win-1", "lin-*")), [("hosts", "lin-*", "NotFound")]),
         (cluster(WindowsInstance=[]), WaitCriteria(SOME_HOSTS, (), "env=prod"), [("hosts", "env=prod", "NotFound")]),
         (

@@ -16,7 +16,7 @@ from tests.entry_points.attacks import ANSWER_VARIANTS
 from tests.entry_points.entry_point import MIB, Bench
 
 from transom.controllers.join.api_server_trust import ApiServerTrust
-from transom.controllers.pods.registered import _check_server, _ServerFault
+from transom.controllers.pods.webhook_check import _check_server, _ServerFault
 from transom.http.downloads import DownloadError, Route, download, fetch_checksum
 from transom.http.readiness import probe
 from transom.proxy.settings import Egress

@@ -40,16 +40,16 @@ from transom.controllers.operator import Operator
 from transom.controllers.rollout.drain import PODS, Drain
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.options import Options
-from transom.kube.bounds import get_memory_limit
+from transom.kube.api_versions import PREFERRED
 from transom.kube.client import Client
+from transom.kube.decoding import decode_object
 from transom.kube.errors import ApiError, ConfigurationError
 from transom.kube.events import Regarding
-from transom.kube.execution import EXEC_PROTOCOLS
-from transom.kube.reading import decode_object
+from transom.kube.memory_limits import get_memory_limit
+from transom.kube.pod_exec import EXEC_PROTOCOLS
 from transom.kube.reflector import Reflector
 from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES, Resource
 from transom.kube.store import ObjectKey, Store
-from transom.kube.versions import PREFERRED
 from transom.verification.checks import Exec, Log
 from transom.verification.cluster_verification import _MORE, _ClusterVerification
 from transom.windows.nodes.node_certificates import Member

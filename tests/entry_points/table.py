@@ -6,7 +6,7 @@ from tests.entry_points import endpoints, files, hosts, kubernetes, ports
 from tests.entry_points.entry_point import MIB, EntryPoint
 from tests.kube.test_bounds import FOLLOWED
 
-from transom.kube.bounds import get_memory_limit
+from transom.kube.memory_limits import get_memory_limit
 from transom.kube.resources import Resource
 
 _YAML: Final = "sources/yaml_text.py _Reader.__init__()"
@@ -141,7 +141,7 @@ ENTRY_POINTS: Final[tuple[EntryPoint, ...]] = (
         "HTTP servers of others",
         (
             "controllers/join/api_server_trust.py _verify_server()",
-            "controllers/pods/registered.py _call_server()",
+            "controllers/pods/webhook_check.py _call_server()",
             "http/downloads.py Route.open_session()",
             "http/downloads.py _read_partial()",
             "http/readiness.py probe()",

@@ -13,8 +13,8 @@ from tests.entry_points.table import ENTRY_POINTS
 from tests.entry_points.trusted import TRUSTED
 from tests.kube.test_bounds import FOLLOWED
 
-from transom.kube.bounds import MemoryLimit
 from transom.kube.errors import ApiError
+from transom.kube.memory_limits import MemoryLimit
 from transom.kube.transport import TransportLimits
 
 ROWS = {row.name: row for row in ENTRY_POINTS}
@@ -72,7 +72,7 @@ REMOVED: dict[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
     ),
     "the memory of a kind": (
         "kind namespaces. Metadata",
-        {"transom.kube.bounds.BOUNDS": defaultdict(lambda: MemoryLimit(1 << 40, 1 << 40))},
+        {"transom.kube.memory_limits.BOUNDS": defaultdict(lambda: MemoryLimit(1 << 40, 1 << 40))},
         ("labels", "annotations", "owners", "long-texts"),
     ),
     "the size of a foreign answer": (

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from transom.controllers.clusters.app_kinds import CachedApp, CachedRelease, _App, _Release
-from transom.controllers.runtime.owned import OwnedConfigMap, _ConfigMap
+from transom.controllers.runtime.owned_objects import OwnedConfigMap, _ConfigMap
 from transom.kube.objects import BundleConfigMap, UnstructuredObject, _ManagedConfigMap
 
 SIZE: Final = 1 << 20

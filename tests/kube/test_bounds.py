@@ -14,10 +14,10 @@ from tests.windows.hostile_requests import HOSTILE_REQUESTS
 
 from transom.controllers.operator import Operator
 from transom.controllers.runtime.options import Options
-from transom.kube.bounds import BOUNDS, MemoryLimit, get_memory_limit, estimate_memory_size
 from transom.kube.client import Client
+from transom.kube.decoding import decode_object
+from transom.kube.memory_limits import BOUNDS, MemoryLimit, estimate_memory_size, get_memory_limit
 from transom.kube.objects import Metadata, ObjectMeta
-from transom.kube.reading import decode_object
 from transom.kube.resources import BUNDLE_HOLDERS, Resource
 from transom.kube.store import ObjectKey, Store
 from transom.webhook.service_names import NAMED_SERVICES

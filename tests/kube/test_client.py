@@ -11,7 +11,7 @@ from tests.support.waiting import until
 from transom.kube import client
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import ResponseTooLarge, Conflict, ConnectionFailed, NotFound
+from transom.kube.errors import Conflict, ConnectionFailed, NotFound, ResponseTooLarge
 from transom.kube.lease import LeaseLost
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from transom.kube.errors import UnreadableObject
-from transom.kube.execution import parse_result
+from transom.kube.pod_exec import parse_result
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from transom.kube.api_versions import ApiGroups
 from transom.kube.errors import ConnectionFailed, NotFound
-from transom.kube.versions import ApiGroups
 
 
 async def test_one_answer_is_for_all_as_long_as_it_is_young() -> None:
@@ -53,7 +53,9 @@ async def test_who_asks_at_the_same_time_shares_the_answer_and_who_comes_later_a
         return number
 
     groups = ApiGroups(get_json)
-    one, other, *absent = (asyncio.ensure_future(groups.fetch_shared_json(path)) for path in ("/apis/a", "/apis/a", *["/apis/absent"] * 2))
+    one, other, *absent = (
+        asyncio.ensure_future(groups.fetch_shared_json(path)) for path in ("/apis/a", "/apis/a", *["/apis/absent"] * 2)
+    )
     await asyncio.sleep(0)
     one.cancel()
     answering.set()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transom.kube.history import ServerHistory
+from transom.kube.server_history import ServerHistory
 
 HIGHER = ("5", "5", "6", "10", "99", "100")
 

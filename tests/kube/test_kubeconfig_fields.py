@@ -18,7 +18,7 @@ from lab import golang
 from transom.kube.client import Client
 from transom.kube.credentials import PluginCredentials, build_exec_cluster
 from transom.kube.errors import ConfigurationError, ConnectionFailed
-from transom.kube.kubeconfig import ClusterEntry, select_context, choose_untrusted_context
+from transom.kube.kubeconfig import ClusterEntry, choose_untrusted_context, select_context
 from transom.kube.kubeconfig_fields import KUBECONFIG_FIELDS, Treatment
 
 UPSTREAM = yaml.safe_load(Path(__file__).with_name("client_go_fields.yaml").read_text())

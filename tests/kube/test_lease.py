@@ -12,9 +12,9 @@ from tests.kube.virtual_time import VirtualLoop, run
 
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, Conflict, ConnectionFailed, NotFound, StatusError
-from transom.kube.history import ServerHistory
 from transom.kube.lease import LeaseElection, LeaseLost, LeaseTerm, LeaseTimings
 from transom.kube.objects import LeaseObject
+from transom.kube.server_history import ServerHistory
 
 
 class Leases:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from transom.controllers.clusters.app_kinds import APPS, RELEASES
 from transom.controllers.machines.machine_objects import CONTROL_PLANES, TEMPLATES
-from transom.controllers.runtime.cached import CLUSTERS, INSTANCES, NODES
+from transom.controllers.runtime.cached_objects import CLUSTERS, INSTANCES, NODES
 from transom.kube import nesting
+from transom.kube.decoding import TOO_DEEP, DecodeResult, decode_envelope, decode_json, decode_object, parse_metadata
 from transom.kube.nesting import MAX_LEVELS, is_too_deep, truncate_nesting
-from transom.kube.reading import TOO_DEEP, DecodeResult, decode_json, decode_envelope, parse_metadata, decode_object
 from transom.kube.resources import BUNDLE_HOLDERS, SECRETS, Resource
 
 TEXTS = st.text(st.sampled_from('a\\"{}[],: é\n\u0000\U0001f600'), max_size=6)

@@ -34,7 +34,9 @@ class Listener:
 async def ask(kubeconfig: dict[str, Any], permitted: PermittedNetworks, own_proxy: str | None = None) -> str:
     """Return why a request by a tenant's kubeconfig fails."""
     try:
-        connection = connect_untrusted_cluster(choose_untrusted_context(kubeconfig, "Secret t/c-kubeconfig"), own_proxy, permitted)
+        connection = connect_untrusted_cluster(
+            choose_untrusted_context(kubeconfig, "Secret t/c-kubeconfig"), own_proxy, permitted
+        )
     except ConfigurationError as error:
         return str(error)
     try:

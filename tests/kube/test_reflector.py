@@ -13,8 +13,8 @@ from tests.support.waiting import until
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect
+from transom.kube.decoding import TOO_DEEP
 from transom.kube.errors import UnreadableObject
-from transom.kube.reading import TOO_DEEP
 from transom.kube.reflector import Reflector, ReflectorTimings
 from transom.kube.store import Store
 
@@ -270,7 +270,11 @@ async def test_an_object_as_deep_as_the_server_takes_spoils_no_other(control_pla
     told: list[tuple[str, str]] = []
     store: Store[Gadget] = Store()
     reflector = Reflector(
-        direct, GADGETS, store, timings=QUICK, on_malformed=lambda item: told.append((item.metadata.metadata.name, item.problem))
+        direct,
+        GADGETS,
+        store,
+        timings=QUICK,
+        on_malformed=lambda item: told.append((item.metadata.metadata.name, item.problem)),
     )
     await put(direct, "good", 1)
     post_deep(control_plane, gadget("listed", size=3, more=DEEP), GADGETS)

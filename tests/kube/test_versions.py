@@ -10,7 +10,7 @@ from lab.control_plane import ControlPlane
 from tests.support.waiting import until
 
 from lab import cluster_api
-from transom.controllers.runtime.cached import CLUSTERS, CachedCluster
+from transom.controllers.runtime.cached_objects import CLUSTERS, CachedCluster
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.reflector import Reflector, ReflectorTimings

@@ -9,7 +9,13 @@ from tests.support.management.manifests import RFC_LINE, USER, base, cluster, cr
 
 from lab import systemd
 from transom.capi.bootstrap.kubeadm import Entries
-from transom.capi.bootstrap.machine_files import MACHINE_ENV, PROFILE, SET_MACHINE_ENV, build_linux_entries, find_runtime_service
+from transom.capi.bootstrap.machine_files import (
+    MACHINE_ENV,
+    PROFILE,
+    SET_MACHINE_ENV,
+    build_linux_entries,
+    find_runtime_service,
+)
 from transom.linux.drop_ins import render_shell_lines
 from transom.proxy.objects import LinuxSettings
 from transom.proxy.secret import Secret

@@ -23,7 +23,9 @@ Object = dict[str, Any]
 
 
 def installed(name: str) -> list[Object]:
-    return install.build_objects(to_json_data(read_values({"image": {"registry": "registry.example"}} | VALUE_SETS[name])), NAMESPACE)
+    return install.build_objects(
+        to_json_data(read_values({"image": {"registry": "registry.example"}} | VALUE_SETS[name])), NAMESPACE
+    )
 
 
 def spec_of(made: OlmBundle) -> Object:

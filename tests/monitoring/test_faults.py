@@ -40,9 +40,9 @@ from transom.monitoring.alert import ALERTS, BY_NAME, Tolerance, build_rules
 from transom.monitoring.objective import OBJECTIVES
 from transom.operations.metrics import OperatorMetrics
 from transom.operations.server import serve
-from transom.pods.registration import FailurePolicy
-from transom.webhook.holdings import LIVES, CertificateLifetimes
+from transom.pods.webhook_configuration import FailurePolicy
 from transom.webhook.webhook import Webhook, WebhookOptions
+from transom.webhook.webhook_secret import LIVES, CertificateLifetimes
 from winsim import Host
 from winsim.computer import Invocation
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.bundles import write
 
 from transom.controllers.operator import Operator, Options
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.hosts.errors import HostError
 from transom.hosts.passes.base_pass import PassResult
 from transom.kube.client import Client

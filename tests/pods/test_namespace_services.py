@@ -17,7 +17,7 @@ from transom.pods.namespace_services import (
     is_public_suffix,
     with_missing_names_warning,
 )
-from transom.pods.outdated import is_outdated
+from transom.pods.outdated_pods import is_outdated
 from transom.pods.patch import build_patch
 from transom.proxy.clients.client_table import CLIENTS
 from transom.proxy.clients.decision import decide

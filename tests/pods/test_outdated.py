@@ -10,7 +10,7 @@ from tests.pods.json_patch import applied
 from tests.pods.table import decoded, objects, pod_egress
 from tests.support.command import run
 
-from transom.pods.outdated import OutdatedWorkload, find_outdated, is_outdated
+from transom.pods.outdated_pods import OutdatedWorkload, find_outdated, is_outdated
 from transom.pods.patch import build_patch
 
 PLAIN, STAR = pod_egress("plain"), pod_egress("star")

@@ -8,7 +8,7 @@ from tests.pods.table import OWN, pod_egress
 from transom.manifests.admission import build_admission_server
 from transom.manifests.templates import resolve_template
 from transom.manifests.values import Values, to_json_data
-from transom.pods.registration import WebhookEndpoint, FailurePolicy, build_registration, has_same_rules
+from transom.pods.webhook_configuration import FailurePolicy, WebhookEndpoint, build_registration, has_same_rules
 
 OWNER = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "transom-webhook", "uid": "u1"}
 SERVICE = WebhookEndpoint(OWN, "transom-webhook")

@@ -128,7 +128,9 @@ def test_a_layer_names_the_machines_network(tmp_path: Path) -> None:
         egress_proxy({"httpProxy": "http://p.x:1"}),
         egress_proxy({"networks": {"machineNetwork": ["10.1.0.0/16"]}}, "l"),
     )
-    examined = examine_objects(load_objects([write(tmp_path, base, layer, cluster("prod"), machine("m", ("InternalIP", "10.1.1.5")))]), NOW)
+    examined = examine_objects(
+        load_objects([write(tmp_path, base, layer, cluster("prod"), machine("m", ("InternalIP", "10.1.1.5")))]), NOW
+    )
     assert not [finding for finding in examined.findings if finding.field == "spec.infrastructureRef"]
     layer = egress_proxy({"networks": {"machineNetwork": ["10.1.0.0/16", "x"], "podNetwork": ["10.0.0.0/8"]}}, "l")
     examined = examine_objects(load_objects([write(tmp_path, base, layer, cluster("prod"))]), NOW)
@@ -162,7 +164,9 @@ def test_a_network_of_the_clusters_objects_that_is_everything_is_named(tmp_path:
 def test_a_services_network_without_an_address_for_dns_is_named(services: str, told: int, tmp_path: Path) -> None:
     network = {"services": {"cidrBlocks": [services]}, "pods": {"cidrBlocks": ["10.244.0.0/16"]}}
     directory = write(tmp_path, egress_proxy({"httpProxy": "http://p.x:1"}), cluster("prod", clusterNetwork=network))
-    fields = [finding.field for finding in examine_objects(load_objects([directory]), NOW).findings if "too small" in finding.message]
+    fields = [
+        finding.field for finding in examine_objects(load_objects([directory]), NOW).findings if "too small" in finding.message
+    ]
     assert fields == ["spec.clusterNetwork.services.cidrBlocks[0]"] * told
 
 

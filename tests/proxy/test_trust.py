@@ -141,7 +141,9 @@ def test_negative_serial_number_is_a_concern() -> None:
     (found,) = parse_bundle(with_negative_serial(ROOT)).certificates
     assert found.serial.startswith("-")
     assert [message for _, message in iter_certificate_warnings([found], NOW) if "Go 1.23" in message]
-    assert not [message for _, message in iter_certificate_warnings(parse_bundle(ROOT).certificates, NOW) if "serial" in message]
+    assert not [
+        message for _, message in iter_certificate_warnings(parse_bundle(ROOT).certificates, NOW) if "serial" in message
+    ]
 
 
 def test_inspect_says_what_openssl_says(tmp_path: Path) -> None:

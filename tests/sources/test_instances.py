@@ -129,12 +129,16 @@ def test_the_key_is_a_secret(tmp_path: Path) -> None:
 
 
 def test_one_host_is_one_instance(tmp_path: Path) -> None:
-    found = examine_objects(load_objects([write(tmp_path, instance(), instance("win-2", address="WIN-1.example.com"), KEY)]), NOW)
+    found = examine_objects(
+        load_objects([write(tmp_path, instance(), instance("win-2", address="WIN-1.example.com"), KEY)]), NOW
+    )
     assert [(error.object, error.field) for error in found.errors] == [("WindowsInstance/transom-system/win-2", "spec.address")]
 
 
 def test_an_object_twice(tmp_path: Path) -> None:
-    found = examine_objects(load_objects([write(tmp_path, instance(), KEY), write(tmp_path, instance(), name="more.yaml")]), NOW)
+    found = examine_objects(
+        load_objects([write(tmp_path, instance(), KEY), write(tmp_path, instance(), name="more.yaml")]), NOW
+    )
     assert any("duplicate object" in error.message for error in found.errors)
 
 

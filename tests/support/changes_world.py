@@ -24,7 +24,7 @@ from transom.controllers.rollout.host_rollout import HostRollout, PassRecord
 from transom.controllers.rollout.interruptions import Interruptions
 from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutKind, RolloutMember, Rollouts, build_change_id
 from transom.controllers.rollout.slots import UnavailabilitySlots
-from transom.controllers.runtime.cached import CachedInstance, HostNode
+from transom.controllers.runtime.cached_objects import CachedInstance, HostNode
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey

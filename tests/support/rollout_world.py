@@ -16,7 +16,7 @@ from transom.controllers.instance_state.view import InstanceView
 from transom.controllers.rollout.heartbeats import Heartbeats
 from transom.controllers.rollout.host_rollout import HostRollout, PassRecord
 from transom.controllers.rollout.rollouts import Group, OpenRollout, RolloutKind, RolloutMember, Rollouts
-from transom.controllers.runtime.cached import CachedInstance, HostNode
+from transom.controllers.runtime.cached_objects import CachedInstance, HostNode
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey

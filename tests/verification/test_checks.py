@@ -23,7 +23,7 @@ from transom.verification.objects import (
     select_linux_node,
     to_mirror,
 )
-from transom.verification.standing import Answer, Exec, Fetch, Log, Question, ProbeState, ProbePod, ProbeService
+from transom.verification.probe_state import Answer, Exec, Fetch, Log, ProbePod, ProbeService, ProbeState, Question
 
 BY_ID = {check.id: check for check in CHECKS}
 NODES = (
@@ -223,7 +223,10 @@ def test_a_pod_of_a_check_that_does_not_start_fails_that_check_alone(check: str,
 
 
 def test_what_is_asked_for_alone_opens_ports_and_is_privileged() -> None:
-    usual, more = VerificationRequest("n", AGNHOST_IMAGE, AGNHOST_IMAGE), VerificationRequest("n", "a", "b", node_port=True, host_process=True)
+    usual, more = (
+        VerificationRequest("n", AGNHOST_IMAGE, AGNHOST_IMAGE),
+        VerificationRequest("n", "a", "b", node_port=True, host_process=True),
+    )
     for wanted, level, kinds in ((usual, "restricted", set()), (more, "privileged", {"NodePort"})):
         assert build_namespace(wanted)["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == level
         made = list(iter_objects(wanted, NODES, "n"))

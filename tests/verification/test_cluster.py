@@ -21,7 +21,7 @@ from tests.support.repository import DOCS
 from tests.support.waiting import until
 from tests.verification.verifying import QUICK, going_on, left, namespaces_end, nodes, ours, playing, wanted
 
-from transom.cli.verified import parse_record, update_results_page
+from transom.cli.verification_record import parse_record, update_results_page
 from transom.common.check_results import CheckResult
 from transom.kube.client import Client, Listing
 from transom.kube.connection import connect
@@ -29,7 +29,7 @@ from transom.kube.errors import StatusError
 from transom.kube.resources import NAMESPACES, PODS
 from transom.manifests.roles import VERIFY_CLUSTER, build_verify_cluster_role
 from transom.verification.checks import CLAIMS
-from transom.verification.cluster_verification import delete_old_namespaces, create_namespace_name, verify_cluster
+from transom.verification.cluster_verification import create_namespace_name, delete_old_namespaces, verify_cluster
 from transom.verification.objects import LABEL, SEEN, Node, build_namespace, iter_objects
 
 pytestmark = pytest.mark.lab

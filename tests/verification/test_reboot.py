@@ -10,12 +10,22 @@ import pytest
 from transom.common.check_results import CheckResult
 from transom.kube.client import Client, Listing
 from transom.kube.errors import ConnectionFailed, NotFound, build_status_error
-from transom.kube.execution import CommandResult
 from transom.kube.objects import ObjectMeta, UnstructuredObject
+from transom.kube.pod_exec import CommandResult
 from transom.kube.resources import NAMESPACES, NODES, PODS, SERVICES
 from transom.verification.checks import CHECKS
 from transom.verification.cluster_verification import VerificationTimeouts, validate_with_server, verify_cluster
-from transom.verification.objects import AGNHOST_IMAGE, APP, HOST, REBOOT, STORE, Node, VerificationRequest, build_namespace, iter_objects
+from transom.verification.objects import (
+    AGNHOST_IMAGE,
+    APP,
+    HOST,
+    REBOOT,
+    STORE,
+    Node,
+    VerificationRequest,
+    build_namespace,
+    iter_objects,
+)
 from transom.verification.reboot import COMMAND, find_node_problem, has_rebooted, judge_reboot
 
 QUICK = VerificationTimeouts(starting=0.3, rebooting=0.3, every=0.001, beat=3600, silent=0, ending=60, gone=60)

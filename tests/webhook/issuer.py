@@ -11,7 +11,7 @@ from cryptography.x509.oid import NameOID
 
 from transom.proxy.secret import Secret
 from transom.webhook.certificates import _to_general_name
-from transom.webhook.holdings import IssuedCertificate
+from transom.webhook.webhook_secret import IssuedCertificate
 
 
 class Issuer:

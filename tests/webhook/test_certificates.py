@@ -9,7 +9,7 @@ from cryptography import x509
 
 from transom.proxy.secret import Secret
 from transom.webhook.certificates import compute_next_secret, compute_rotation_delay, get_expiry, parse_matching_secret
-from transom.webhook.holdings import LIVES, WebhookSecret
+from transom.webhook.webhook_secret import LIVES, WebhookSecret
 
 NOW = datetime.datetime(2026, 6, 1, tzinfo=UTC)
 HOSTS = ("transom-webhook.transom-system.svc", "10.0.0.1")

@@ -18,14 +18,14 @@ from tests.support.process import Process, start
 from tests.support.waiting import until
 from tests.webhook.clusters import PROBED, Admission, plain_pod
 
-from transom.controllers.pods import registered
+from transom.controllers.pods import webhook_check
 from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata
 from transom.kube.resources import EGRESS_PROXIES, SECRETS, Resource
 from transom.manifests.admission import iter_admission_roles
 from transom.manifests.definitions import build_crds
-from transom.webhook.holdings import CertificateLifetimes
 from transom.webhook.webhook import Webhook
+from transom.webhook.webhook_secret import CertificateLifetimes
 
 pytestmark = pytest.mark.lab
 CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False, Metadata)
@@ -126,7 +126,7 @@ class Rotations:
 
         async def believed() -> bool:
             assert self._webhook.egress is not None
-            return (await registered.build_pods_injected_condition(before, self._webhook.egress)).reason == "Injected"
+            return (await webhook_check.build_pods_injected_condition(before, self._webhook.egress)).reason == "Injected"
 
         self._calendar.go_on(time)
         self._webhook.keeper.wake()

@@ -11,8 +11,8 @@ from tests.webhook.clusters import PROBED, Admission, plain_pod
 from tests.webhook.issuer import Issuer
 
 from transom.kube.resources import SECRETS
-from transom.webhook.holdings import LIVES, WebhookSecret, IssuedCertificate
-from transom.webhook.issued import InvalidIssuedCertificate, compute_issued_secret, compute_issued_rotation_delay
+from transom.webhook.issued_certificate import InvalidIssuedCertificate, compute_issued_rotation_delay, compute_issued_secret
+from transom.webhook.webhook_secret import LIVES, IssuedCertificate, WebhookSecret
 
 NOW = datetime.datetime(2026, 6, 1, tzinfo=UTC)
 HOSTS = ("transom-webhook.transom-system.svc",)
@@ -20,7 +20,9 @@ HOUR = datetime.timedelta(hours=1)
 YEAR = datetime.timedelta(days=365)
 
 
-def next_(current: WebhookSecret | None, issued: IssuedCertificate, now: datetime.datetime, trusted: str | None) -> WebhookSecret:
+def next_(
+    current: WebhookSecret | None, issued: IssuedCertificate, now: datetime.datetime, trusted: str | None
+) -> WebhookSecret:
     return compute_issued_secret(current, issued, HOSTS, now, trusted, LIVES)
 
 
@@ -60,7 +62,10 @@ def test_what_cannot_be_served(why: str) -> None:
     wrong, told = {
         "ended": (issuer.issue(HOSTS, NOW - YEAR, NOW), "it ended at 2026-06-01T00:00:00Z"),
         "names": (issuer.issue(("elsewhere.svc",), NOW, NOW + YEAR), f"it is not for {HOSTS[0]}"),
-        "key": (IssuedCertificate(good.authorities, good.certificate, issuer.issue(HOSTS, NOW, NOW + YEAR).key), "does not match its key"),
+        "key": (
+            IssuedCertificate(good.authorities, good.certificate, issuer.issue(HOSTS, NOW, NOW + YEAR).key),
+            "does not match its key",
+        ),
         "text": (IssuedCertificate(good.authorities, "x", good.key), "cannot be read"),
     }[why]
     with pytest.raises(InvalidIssuedCertificate, match=told):

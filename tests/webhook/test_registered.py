@@ -13,9 +13,9 @@ from tests.support.waiting import until
 from tests.webhook.clusters import Admission, plain_pod
 from tests.webhook.test_pods_controller import conditions, operator, until_condition
 
-from transom.controllers.pods import controller, registered
+from transom.controllers.pods import controller, webhook_check
 from transom.kube.resources import REGISTRATIONS
-from transom.pods.registration import WebhookEndpoint, build_registration
+from transom.pods.webhook_configuration import WebhookEndpoint, build_registration
 from transom.webhook.webhook import Webhook
 
 pytestmark = pytest.mark.lab
@@ -51,7 +51,7 @@ async def test_it_follows_what_is_there(admission: Admission, monkeypatch: pytes
 def test_one_server_is_called_once_whatever_its_paths() -> None:
     made = build_registration(pod_egress("plain"), WebhookEndpoint("transom-system", "transom-webhook"), "PEM", "Ignore", {})
     assert len(made["webhooks"]) == 2
-    assert registered._list_webhook_servers(made) == [("https://transom-webhook.transom-system.svc:443/pods", "UEVN", False)]
+    assert webhook_check._list_webhook_servers(made) == [("https://transom-webhook.transom-system.svc:443/pods", "UEVN", False)]
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ def test_a_server_refuses_pods_if_one_of_its_entries_does(policies: tuple[str, s
     made = build_registration(pod_egress("plain"), WebhookEndpoint("transom-system", "transom-webhook"), "PEM", "Ignore", {})
     for entry, policy in zip(made["webhooks"], policies, strict=True):
         entry["failurePolicy"] = policy
-    assert [server[2] for server in registered._list_webhook_servers(made)] == [refuses]
+    assert [server[2] for server in webhook_check._list_webhook_servers(made)] == [refuses]
     del made["webhooks"][0]["failurePolicy"]
     # the API server's default
-    assert [server[2] for server in registered._list_webhook_servers(made)] == [True]
+    assert [server[2] for server in webhook_check._list_webhook_servers(made)] == [True]
 
 
 async def test_pods_are_refused_and_every_place_reports_it(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ async def until_found(live: dict[str, Any], reason: str, text: str) -> None:
     """The answer is waited for 5 s: this process may stand still longer, and then that is what is said."""
 
     async def said() -> bool:
-        found = await registered.build_pods_injected_condition(live, pod_egress("plain"))
+        found = await webhook_check.build_pods_injected_condition(live, pod_egress("plain"))
         assert "no answer within" in found.message or (found.reason, text in found.message) == (reason, True), found
         return text in found.message
 

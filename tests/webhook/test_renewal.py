@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from transom.webhook.holdings import LIVES
 from transom.webhook.renewal import RenewalRequest, renew_certificates
+from transom.webhook.webhook_secret import LIVES
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 ORDER = RenewalRequest({}, {}, ("transom-webhook.transom-system.svc",), NOW, None, LIVES)
@@ -24,7 +24,9 @@ async def test_a_server_has_its_certificates_made() -> None:
 def test_the_server_is_killed_meanwhile(asked: bytes) -> None:
     """Seen: two lines of a BrokenPipeError among the JSON of its log."""
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-m", renew_certificates.__module__], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", renew_certificates.__module__], stdin=pipe, stdout=pipe, stderr=pipe
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

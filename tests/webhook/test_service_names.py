@@ -18,8 +18,8 @@ from tests.support.waiting import until
 from tests.webhook.caller import of, reviewed
 
 from transom.kube.backoff import Backoff
-from transom.kube.bounds import BOUNDS, MemoryLimit
 from transom.kube.client import Client
+from transom.kube.memory_limits import BOUNDS, MemoryLimit
 from transom.kube.reflector import ReflectorTimings
 from transom.kube.resources import EGRESS_PROXIES, SECRETS
 from transom.webhook.certificates import compute_next_secret
@@ -243,7 +243,7 @@ async def test_services_that_may_not_be_read(tmp_path: Path) -> None:
 
 async def test_more_services_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bounds = {**BOUNDS, ("", "Service", "NamedService"): MemoryLimit(2_000, 1_500)}
-    monkeypatch.setattr("transom.kube.bounds.BOUNDS", bounds)
+    monkeypatch.setattr("transom.kube.memory_limits.BOUNDS", bounds)
     async with answering(tmp_path, "Add") as (_, webhook):
         await until(lambda: webhook.ready)
         # the third in the list has no room

@@ -43,7 +43,9 @@ def wish(
 
 def host(*services: tuple[str, ServiceState], **fields: object) -> ObservedState:
     edits = [SetValue(rf"{SERVICES}\{name}", "ImagePath", build_expand_sz(rf"C:\other\{name}.exe")) for name, _ in services]
-    state = ObservedState(Registry().apply_edits(edits), tuple(Service(name, how) for name, how in services), boot=3, dependencies={})
+    state = ObservedState(
+        Registry().apply_edits(edits), tuple(Service(name, how) for name, how in services), boot=3, dependencies={}
+    )
     return msgspec.structs.replace(state, **fields)
 
 

@@ -189,7 +189,9 @@ def _build_stopped_report(target: Target, task: "asyncio.Future[PassResult]", *,
         return build_host_report(target, PassResult(error=Stopped("changing" if was_started else "reading"), begun=was_started))
     pass_result = get_result_or_default(task, lambda error: PassResult(error=error, begun=True))
     return (
-        build_host_report(target, PassResult()).as_skipped(STOPPED) if pass_result.waiting else build_host_report(target, pass_result)
+        build_host_report(target, PassResult()).as_skipped(STOPPED)
+        if pass_result.waiting
+        else build_host_report(target, pass_result)
     )
 
 

@@ -14,16 +14,16 @@ import yaml
 from transom import __version__
 from transom.apply.target import list_targets
 from transom.cli.commands.facts import Host, HostReader
-from transom.cli.observation import DEPLOYMENTS, QueryResults, ListQuery, run_queries
+from transom.cli.observation import DEPLOYMENTS, ListQuery, QueryResults, run_queries
 from transom.cli.output import ExitCode, fail
 from transom.cli.timeouts import CHANNEL, CONNECT, LOGIN, WHOLE, parse_timeouts
 from transom.common.revision import read_revision
 from transom.diagnosis.checks import diagnose
 from transom.diagnosis.fields import get_mapping, get_name
+from transom.diagnosis.host_details import build_host_details
 from transom.diagnosis.masking import Masker
 from transom.diagnosis.overview import build_overview
 from transom.diagnosis.snapshot import ClusterSnapshot, ReadFailure, Value
-from transom.diagnosis.story import build_host_details
 from transom.hosts.errors import HostError
 from transom.kube.client import Client
 from transom.kube.errors import ApiError
@@ -52,7 +52,9 @@ async def write_bundle(client: Client | None, path: Path, snapshot: ClusterSnaps
     files |= {f"facts/{name}.json": _to_json(masker.mask_value(fact)) for name, fact in facts.items()}
     if client is not None:
         for pod in more.objects.get("Pod", ()):
-            files[f"logs/{get_name(pod)}.log"] = masker.mask_text(await _read_pod_log(client, snapshot.namespace, get_name(pod))).encode()
+            files[f"logs/{get_name(pod)}.log"] = masker.mask_text(
+                await _read_pod_log(client, snapshot.namespace, get_name(pod))
+            ).encode()
     try:
         _write_archive(path, files)
     except OSError as error:

@@ -10,7 +10,7 @@ import typer
 
 from transom.cli.messages import print_to_stderr as tell_line
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
-from transom.cli.stopping import mark_stop_reported, get_signal_name
+from transom.cli.stopping import get_signal_name, mark_stop_reported
 from transom.common.regular_files import read_regular_file
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ def print_results_and_exit(
         raise SystemExit(ExitCode.NOT_DONE)
 
 
-def print_partial_results(data: Mapping[str, Any], checks: "Sequence[CheckResult]", *, has_output_files: bool, output: Format) -> None:
+def print_partial_results(
+    data: Mapping[str, Any], checks: "Sequence[CheckResult]", *, has_output_files: bool, output: Format
+) -> None:
     """Write the checks that were made before a signal stopped the rest; no file gets them, which would look whole."""
     if has_output_files:
         tell_line("transom: stopped: --junit and --record are not written")

@@ -50,7 +50,9 @@ def complete_instance(ctx: typer.Context, incomplete: str) -> list[str]:
     if paths := ctx.params.get("filename"):
         from transom.sources.directory import load_objects
 
-        return _filter_by_prefix((windows_instance.name for windows_instance in load_objects(paths, own).windows_instances), incomplete)
+        return _filter_by_prefix(
+            (windows_instance.name for windows_instance in load_objects(paths, own).windows_instances), incomplete
+        )
 
     async def list_names(client: "Client") -> list[str]:
         from transom.kube.resources import WINDOWS_INSTANCES
@@ -67,7 +69,7 @@ def complete_status_arguments(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def complete_part(incomplete: str) -> list[str]:
     """Return the parts of the status for which `--wait` can wait."""
-    from transom.diagnosis.outstanding import Part
+    from transom.diagnosis.unready_items import Part
 
     return _filter_by_prefix(Part, incomplete)
 

@@ -63,7 +63,9 @@ def load_and_examine(source: Source) -> "tuple[Objects, Examined]":
                 fail(f"{flag} is of no use with -f: the objects come from the files")
         objects, server = load_objects(source.filename, source.own_namespace), None
     else:
-        objects, server = run_with_client(source, lambda client: _load_from_cluster(client, source.own_namespace), no_cluster_hint=WITHOUT_CLUSTER)
+        objects, server = run_with_client(
+            source, lambda client: _load_from_cluster(client, source.own_namespace), no_cluster_hint=WITHOUT_CLUSTER
+        )
     return objects, examine_objects(objects, datetime.now(UTC), server)
 
 
@@ -83,7 +85,9 @@ async def _load_from_cluster(client: "Client", namespace: str) -> "tuple[Objects
         print_to_stderr(f"transom: {describe_server(client.connection)}: warning: {error}")
         objects = error.objects
     if not (objects.egress_proxies or objects.proxy or objects.windows_instances or objects.clusters):
-        print_to_stderr(f"transom: {describe_server(client.connection)}: no EgressProxy, and no WindowsInstance in namespace {namespace}")
+        print_to_stderr(
+            f"transom: {describe_server(client.connection)}: no EgressProxy, and no WindowsInstance in namespace {namespace}"
+        )
     return objects, server
 
 

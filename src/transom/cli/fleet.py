@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from transom.cli.messages import print_to_stderr
-from transom.cli.output import ExitCode, Format, fail, print_data, print_lines, exit_when_stopped
+from transom.cli.output import ExitCode, Format, exit_when_stopped, fail, print_data, print_lines
 
 if TYPE_CHECKING:
     from transom.capi.bootstrap.machine_index import MachineIndex, MachineTemplate
@@ -67,9 +67,9 @@ def iter_template_additions(
     objects: "Objects", settings: "ResolvedSettings", form: TemplateReport, *, show_secrets: bool
 ) -> Iterator[dict[str, Any]]:
     """For each cluster, what there is to commit where its templates, or its class, are kept in Git."""
-    from transom.capi.bootstrap.commit_entries import build_cluster_class_patch, build_template_objects
     from transom.capi.bootstrap.machine_index import MachineIndex
     from transom.capi.bootstrap.machine_kinds import needs_entries
+    from transom.capi.bootstrap.template_patches import build_cluster_class_patch, build_template_objects
     from transom.capi.check.machine_checks import iter_first_boot_entries
     from transom.capi.values.cluster_identity import InvalidIdentity
     from transom.capi.values.cluster_objects import get_namespaced_name
@@ -197,7 +197,9 @@ def write_objects(source: "Source", output: Format, *, dry_run: bool) -> None:
     with exit_when_stopped("before anything was written"):
         report = run_with_client(source, load_and_write, reports=True)
     if not report.objects and not report.errors:
-        print_to_stderr("transom: no Cluster of the manifests gets objects by these settings; Clusters of the server alone do not count")
+        print_to_stderr(
+            "transom: no Cluster of the manifests gets objects by these settings; Clusters of the server alone do not count"
+        )
     if output is Format.TEXT:
         for item in report.objects:
             print_lines(f"{_WORDS[item.result][dry_run]:<16} {item.kind} {item.namespace}/{item.name}")

@@ -12,16 +12,16 @@ from transom.cli.cluster import describe_server, run_with_client
 from transom.cli.host_selection import HostSelection, list_instances
 from transom.cli.messages import print_to_stderr
 from transom.cli.operator_presence import OperatorPresence, find_operator
-from transom.cli.output import ExitCode, Format, fail, print_data, print_lines, exit_when_stopped
+from transom.cli.output import ExitCode, Format, exit_when_stopped, fail, print_data, print_lines
 from transom.cli.stopping import mark_stop_reported
 from transom.cli.tables import format_names
 from transom.cli.wait_options import WaitOptions
 from transom.common.counting import format_count
 from transom.common.mappings import get_nested_value
-from transom.controllers.runtime.cached import ADOPT
+from transom.controllers.runtime.cached_objects import ADOPT
 from transom.diagnosis.field_owners import CLI_MANAGER
 from transom.diagnosis.fields import get_name
-from transom.diagnosis.host_requests import HostPlan, HostProgress, HostAction, get_progress, plan_request
+from transom.diagnosis.host_requests import HostAction, HostPlan, HostProgress, get_progress, plan_request
 from transom.diagnosis.snapshot import Value
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, StatusError
@@ -185,7 +185,9 @@ class HostRequests:
             # another user paused it, and owns the field
             await client.patch(kind, {"metadata": {"uid": uid}, "spec": {"paused": None}}, *where, CLI_MANAGER)
 
-    async def _wait_for_hosts(self, verb: HostAction, names: Sequence[str], requests: dict[str, HostRequestResult], seconds: float) -> None:
+    async def _wait_for_hosts(
+        self, verb: HostAction, names: Sequence[str], requests: dict[str, HostRequestResult], seconds: float
+    ) -> None:
         """Wait until the operator has handled the requests for these hosts, and note in `requests` how they came out."""
         for name in names:
             requests[name] = msgspec.structs.replace(requests[name], outcome="waiting")
@@ -208,7 +210,9 @@ class HostRequests:
         for name in (name for name, done in hosts.items() if done):
             await self._client.patch(WINDOWS_INSTANCES, value, name, self._namespace, CLI_MANAGER)
         if left := [name for name, done in hosts.items() if not done]:
-            print_to_stderr(f"transom: {format_names(left)}: annotation {ADOPT} stays until they are taken over: run the command again")
+            print_to_stderr(
+                f"transom: {format_names(left)}: annotation {ADOPT} stays until they are taken over: run the command again"
+            )
 
     def print_request(self, made: HostRequestResult, *, waits: bool) -> None:
         """Print one line about a request; where its outcome is waited for, to stderr."""

@@ -65,7 +65,11 @@ def parse_proxy(text: str) -> tuple[str, str, str]:
         raise InvalidAnswer("a proxy is needed, such as http://proxy.example.com:3128")
     if faults := proxy_url.list_url_faults(text, ("http",)):
         hint = ""
-        if "://" not in text and not proxy_url.has_userinfo(text) and not proxy_url.list_url_faults(f"http://{text}", ("http",)):
+        if (
+            "://" not in text
+            and not proxy_url.has_userinfo(text)
+            and not proxy_url.list_url_faults(f"http://{text}", ("http",))
+        ):
             hint = f": did you mean http://{text}?"
         raise InvalidAnswer(faults[0] + hint)
     url = parse(text)
@@ -250,7 +254,9 @@ def _ask_proxy(answers: Answers) -> None:
     if answers.proxy_user and answers.password is None and PASSWORD not in os.environ:
         answers.password = _prompt_until_valid(f"Password of {answers.proxy_user} (not shown)", str, hidden=True)
     if answers.no_proxy is None:
-        answers.no_proxy = _prompt_until_valid("NO_PROXY: what else bypasses the proxy (empty: nothing)", parse_no_proxy, default="")
+        answers.no_proxy = _prompt_until_valid(
+            "NO_PROXY: what else bypasses the proxy (empty: nothing)", parse_no_proxy, default=""
+        )
     if answers.ca is None:
         answers.ca = _prompt_until_valid("File with the CAs to trust, PEM or DER (empty: none)", read_ca, default="")
 
@@ -281,7 +287,9 @@ def _ask_hosts(answers: Answers) -> None:
         if any(not host.username for host in answers.hosts):
             answers.username = _prompt_until_valid("User name on the hosts", parse_login, default=answers.username, shown=True)
     if answers.hosts and answers.key is None:
-        answers.key = _prompt_until_valid("File with the SSH private key for them", read_key, default=_find_default_key(), shown=True)
+        answers.key = _prompt_until_valid(
+            "File with the SSH private key for them", read_key, default=_find_default_key(), shown=True
+        )
 
 
 def _find_default_key() -> str:

@@ -9,7 +9,7 @@ from transom.cli.init_answers import HostAnswer
 from transom.cli.messages import print_to_stderr
 
 if TYPE_CHECKING:
-    from transom.controllers.runtime.cached import HostNode
+    from transom.controllers.runtime.cached_objects import HostNode
     from transom.kube.client import Client
 
 
@@ -67,7 +67,7 @@ def _is_loopback(host: str) -> bool:
 
 
 async def _list_hosts(client: "Client") -> list[HostAnswer]:
-    from transom.controllers.runtime.cached import NODES
+    from transom.controllers.runtime.cached_objects import NODES
     from transom.kube.errors import StatusError
 
     try:
@@ -80,7 +80,9 @@ async def _list_hosts(client: "Client") -> list[HostAnswer]:
     hosts = []
     for node in nodes:
         if node.is_managed_by_other:
-            print_to_stderr(f"transom: Node {node.metadata.name} is left out: another operator manages it (transom adopt takes it over)")
+            print_to_stderr(
+                f"transom: Node {node.metadata.name} is left out: another operator manages it (transom adopt takes it over)"
+            )
         elif (address := _find_address(node)) is not None:
             hosts.append(HostAnswer(address, name=node.metadata.name))
     return hosts

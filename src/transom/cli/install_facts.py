@@ -9,7 +9,7 @@ import msgspec
 from yarl import URL
 
 from transom.cli.commands.manifests import build_api_resource
-from transom.cli.observation import DEPLOYMENTS, ListQuery, run_queries, read_kubernetes_version
+from transom.cli.observation import DEPLOYMENTS, ListQuery, read_kubernetes_version, run_queries
 from transom.common.mappings import get_nested_value
 from transom.diagnosis.fields import get_items
 from transom.diagnosis.installation import PEERS, ClusterFacts, ImageAnswer, Right, Rights
@@ -60,7 +60,10 @@ async def read_cluster_facts(client: Client, namespace: str) -> ClusterFacts:
         namespace,
         version,
         groups,
-        {str(get_nested_value(item, "metadata", "name")): item for item in cluster_answers.objects.get("CustomResourceDefinition", ())},
+        {
+            str(get_nested_value(item, "metadata", "name")): item
+            for item in cluster_answers.objects.get("CustomResourceDefinition", ())
+        },
         next(iter(cluster_answers.objects.get("ClusterRoleBinding", ())), None),
         cluster_answers.objects.get("Deployment", ()),
         cluster_answers.objects.get("Node", ()),
@@ -120,7 +123,8 @@ async def read_missing_rights(client: Client, snapshot: ClusterSnapshot) -> tupl
     """
     reviews: list[dict[str, Any]] = []
     deployments = {
-        str(get_nested_value(own_object, "metadata", "name")): own_object for own_object in snapshot.iter_own_objects("Deployment")
+        str(get_nested_value(own_object, "metadata", "name")): own_object
+        for own_object in snapshot.iter_own_objects("Deployment")
     }
     for name in (NAME, admission.NAME):
         if name not in deployments:

@@ -10,7 +10,7 @@ from transom.cli.findings import Source
 from transom.windows.ledger import FILES, Manager
 
 if TYPE_CHECKING:
-    from transom.controllers.runtime.cached import HostNode
+    from transom.controllers.runtime.cached_objects import HostNode
     from transom.kube.client import Client
 
 
@@ -79,7 +79,7 @@ def find_foreign_hosts(targets: Sequence[Target], source: Source) -> dict[str, H
 
 
 async def _list_foreign_nodes(client: "Client") -> "list[HostNode]":
-    from transom.controllers.runtime.cached import NODES
+    from transom.controllers.runtime.cached_objects import NODES
 
     listing = await client.list_objects(NODES, labels="kubernetes.io/os=windows")
     return [node for node in listing.items if node.is_managed_by_other]

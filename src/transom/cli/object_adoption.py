@@ -7,7 +7,7 @@ from transom.cli.host_requests import adopt_hosts, describe_refusal, print_plans
 from transom.cli.host_selection import HostSelection
 from transom.cli.options import parse_duration_option
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
-from transom.controllers.runtime.cached import ADOPT
+from transom.controllers.runtime.cached_objects import ADOPT
 from transom.diagnosis.field_owners import CLI_MANAGER
 from transom.diagnosis.host_requests import HostAction
 from transom.kube.client import Client

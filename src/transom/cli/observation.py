@@ -9,17 +9,17 @@ from typing import Any, Final
 import msgspec
 
 from transom.capi.bootstrap.injection import LABEL
-from transom.cli import thin
-from transom.diagnosis.newcomers import iter_references
+from transom.cli import projected_objects
+from transom.diagnosis.observed_state import with_settings, wrap_secret_values
 from transom.diagnosis.overview import NOT_OBSERVED, build_host_row, build_proxy_row, find_leader, needs_lease_recheck
-from transom.diagnosis.reading import wrap_secret_values, with_settings
+from transom.diagnosis.setup_mistakes import iter_references
 from transom.diagnosis.snapshot import OWN_KINDS, ClusterSnapshot, ReadFailure, Value
+from transom.kube.api_versions import PREFERRED, resolve_api_version
 from transom.kube.client import Client
 from transom.kube.errors import NotFound, StatusError
 from transom.kube.objects import Metadata, UnstructuredObject
 from transom.kube.resources import EGRESS_PROXIES, OPENSHIFT_PROXIES, REGISTRATIONS, SECRETS, WINDOWS_INSTANCES, Resource
-from transom.kube.versions import PREFERRED, resolve_api_version
-from transom.pods.registration import NAME as REGISTRATION
+from transom.pods.webhook_configuration import NAME as REGISTRATION
 from transom.sources.api_server import DefinitionsMissing, load_objects
 from transom.sources.objects import ObjectReader, Objects
 
@@ -60,7 +60,7 @@ def list_status_queries(namespace: str, hosts_namespace: str | None, labels: str
         ListQuery(DEPLOYMENTS, namespace),
         ListQuery(REGISTRATIONS, fields=f"metadata.name={REGISTRATION}"),
         ListQuery(CLUSTERS),
-        ListQuery(thin.NAMESPACES, fields=f"metadata.name={namespace}", quiet=True),
+        ListQuery(projected_objects.NAMESPACES, fields=f"metadata.name={namespace}", quiet=True),
     )
 
 
@@ -93,7 +93,9 @@ async def run_queries(client: Client, queries: Sequence[ListQuery], *, required:
             objects.setdefault(kind, []).extend(entry or ())
     if required and len(refused) == len(queries):
         raise refused[0]
-    return QueryResults({kind: tuple(_iter_distinct_objects(obj)) for kind, obj in objects.items()}, tuple(unread), tuple(undefined))
+    return QueryResults(
+        {kind: tuple(_iter_distinct_objects(obj)) for kind, obj in objects.items()}, tuple(unread), tuple(undefined)
+    )
 
 
 INSTALLATIONS: Final = Resource("operator.tigera.io", "v1", "Installation", "installations", False, UnstructuredObject)
@@ -108,12 +110,12 @@ def list_doctor_queries(namespace: str) -> tuple[ListQuery, ...]:
         ListQuery(OPENSHIFT_PROXIES),
         ListQuery(CLUSTERS),
         ListQuery(SECRETS, namespace),
-        ListQuery(thin.CONFIG_MAPS),
-        ListQuery(thin.NAMESPACES),
-        ListQuery(thin.NODES),
-        ListQuery(thin.PODS),
-        ListQuery(thin.DAEMON_SETS),
-        ListQuery(thin.SERVICES),
+        ListQuery(projected_objects.CONFIG_MAPS),
+        ListQuery(projected_objects.NAMESPACES),
+        ListQuery(projected_objects.NODES),
+        ListQuery(projected_objects.PODS),
+        ListQuery(projected_objects.DAEMON_SETS),
+        ListQuery(projected_objects.SERVICES),
         ListQuery(INSTALLATIONS),
         ListQuery(DEPLOYMENTS, namespace),
         ListQuery(LEASES, namespace, fields="metadata.name=transom"),
@@ -134,7 +136,11 @@ async def refresh_stale_objects(client: Client, snapshot: ClusterSnapshot) -> Cl
     if not needs_lease_recheck(snapshot) and not any(unobserved.values()):
         return snapshot
     await asyncio.sleep(RENEWED)
-    queries = (ListQuery(LEASES, snapshot.namespace, fields="metadata.name=transom"), ListQuery(EGRESS_PROXIES), ListQuery(WINDOWS_INSTANCES))
+    queries = (
+        ListQuery(LEASES, snapshot.namespace, fields="metadata.name=transom"),
+        ListQuery(EGRESS_PROXIES),
+        ListQuery(WINDOWS_INSTANCES),
+    )
     answers = await run_queries(client, queries, required=False)
     kinds = {kind: objects for kind, objects in answers.objects.items() if kind == "Lease" or unobserved.get(kind)}
     later = msgspec.structs.replace(snapshot, objects={**snapshot.objects, **kinds})
@@ -178,14 +184,18 @@ def _iter_distinct_objects(values: Iterable[Value]) -> Iterable[Value]:
     return by_key.values()
 
 
-async def observe_for_doctor(client: Client, source: str, namespace: str, now: datetime) -> tuple[ClusterSnapshot, Objects | None]:
+async def observe_for_doctor(
+    client: Client, source: str, namespace: str, now: datetime
+) -> tuple[ClusterSnapshot, Objects | None]:
     """All that `transom doctor` looks at, and the settings where they may be read.
 
     Raises ApiError where the server does not answer, or nothing may be read.
     """
     version = await read_kubernetes_version(client)
     cluster_answers = await run_queries(client, list_doctor_queries(namespace))
-    seen = await refresh_stale_objects(client, await with_missing_rights(client, build_observed(cluster_answers, source, namespace, now)))
+    seen = await refresh_stale_objects(
+        client, await with_missing_rights(client, build_observed(cluster_answers, source, namespace, now))
+    )
     seen = msgspec.structs.replace(seen, objects=wrap_secret_values(seen.objects), kubernetes=version)
     seen = msgspec.structs.replace(seen, elsewhere=tuple(await _find_in_other_namespaces(client, seen)))
     try:

@@ -20,7 +20,7 @@ from typing import Any, Final, NoReturn, TextIO, TypeVar
 import msgspec
 
 from transom.cli.messages import print_to_stderr
-from transom.cli.stopping import mark_stop_reported, protect_output, get_signal_name
+from transom.cli.stopping import get_signal_name, mark_stop_reported, protect_output
 from transom.common.escaping import escape_unprintable, escape_unprintable_with
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")

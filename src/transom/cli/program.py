@@ -11,7 +11,7 @@ import typer
 
 from transom.cli.examples import build_epilog
 from transom.cli.home import ensure_home_variables
-from transom.cli.output import ExitCode, fail, open_streams, print_lines, exit_when_stopped
+from transom.cli.output import ExitCode, exit_when_stopped, fail, open_streams, print_lines
 from transom.common.revision import describe_version
 
 COMMANDS: Final = {

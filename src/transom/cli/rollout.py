@@ -10,8 +10,8 @@ from transom.apply.host_pass import HostPass, PassObserver
 from transom.apply.report import STOPPED, HostReport, Report, build_host_report
 from transom.apply.roll_out import roll_out, run_concurrently
 from transom.apply.target import Target
+from transom.cli.host_records import Command, HostRecords
 from transom.cli.hosts import HostOptions
-from transom.cli.last_known import Command, HostRecords
 from transom.cli.progress import Progress
 from transom.cli.state import HealthySettingsStore, build_pass_settings, create_directory, open_host_keys
 from transom.cli.stopping import register_stop_plan
@@ -69,12 +69,18 @@ async def apply_settings(targets: list[Target], options: HostOptions, manager: M
                     if stage in _SAID:
                         progress.print_line(_SAID[stage])
 
-            reports = roll_out(free, changing.run, max_concurrent=options.workers, all_at_once=all_at_once, report_stage=print_stage)
+            reports = roll_out(
+                free, changing.run, max_concurrent=options.workers, all_at_once=all_at_once, report_stage=print_stage
+            )
             async for target, report in reports:
                 collected.add_report(target, report)
-            comparisons = run_concurrently(waiting, comparing.run_and_report, options.workers, build_default=_build_fault_report)
+            comparisons = run_concurrently(
+                waiting, comparing.run_and_report, options.workers, build_default=_build_fault_report
+            )
             async for target, report in comparisons:
-                skipped = report.as_skipped(waits[compute_settings_key(target.egress)]) if report.result == "changed" else report
+                skipped = (
+                    report.as_skipped(waits[compute_settings_key(target.egress)]) if report.result == "changed" else report
+                )
                 collected.add_report(target, skipped)
     return collected.report
 
@@ -106,7 +112,10 @@ async def compare_hosts(targets: list[Target], options: HostOptions, manager: Ma
 
 def _build_pass(options: HostOptions, manager: Manager, *, dry_run: bool = False, migrate_keys: bool = False) -> HostPass:
     """Return the passes of this person's command."""
-    pass_settings, known_hosts = build_pass_settings(options.timeouts, manager), open_host_keys(required=options.require_host_keys)
+    pass_settings, known_hosts = (
+        build_pass_settings(options.timeouts, manager),
+        open_host_keys(required=options.require_host_keys),
+    )
     return HostPass(known_hosts, pass_settings, dry_run=dry_run, migrate_keys=migrate_keys)
 
 

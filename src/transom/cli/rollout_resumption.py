@@ -11,14 +11,14 @@ from transom.cli.host_requests import (
     RequestReport,
     create_request_id,
     describe_refusal,
-    print_report_and_exit,
     poll_progress,
+    print_report_and_exit,
     warn_of_missing_operator,
 )
 from transom.cli.host_selection import HostSelection, list_instances
 from transom.cli.messages import print_to_stderr
 from transom.cli.operator_presence import find_operator
-from transom.cli.output import Format, print_lines, exit_when_stopped
+from transom.cli.output import Format, exit_when_stopped, print_lines
 from transom.cli.wait_options import WaitOptions
 from transom.controllers.rollout.resume_annotation import RESUME
 from transom.diagnosis.field_owners import CLI_MANAGER

@@ -118,7 +118,8 @@ class HealthySettingsStore:
     def find_previous_settings(self, target: Target) -> Egress | None:
         """Return the newest settings that differ from those the host should have now."""
         return next(
-            (item for item in self.read_settings(target) if compute_settings_key(item) != compute_settings_key(target.egress)), None
+            (item for item in self.read_settings(target) if compute_settings_key(item) != compute_settings_key(target.egress)),
+            None,
         )
 
     def _get_file(self, target: Target) -> Path:

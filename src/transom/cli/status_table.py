@@ -10,7 +10,7 @@ from transom.common.counting import format_first
 from transom.common.timestamps import parse_timestamp
 from transom.diagnosis.fields import format_age
 from transom.diagnosis.overview import REMOVING, ClusterStatus, ObjectStatus, Overview
-from transom.pods.outdated import OutdatedWorkload
+from transom.pods.outdated_pods import OutdatedWorkload
 from transom.reasons.reason_table import find_remedy
 
 _ALIKE: Final = 4
@@ -138,7 +138,9 @@ def _iter_operator_lines(status: Overview, now: datetime) -> Iterator[StyledLine
     if leader is not None:
         heard = f"renewed {format_age(now, parse_timestamp(leader.renewed))} ago" if leader.renewed else ""
         if leader.working:
-            yield StyledLine(f"OPERATOR  {leader.holder} leads, {heard}; this program is of version {status.version or 'unknown'}")
+            yield StyledLine(
+                f"OPERATOR  {leader.holder} leads, {heard}; this program is of version {status.version or 'unknown'}"
+            )
         else:
             last = f": {leader.holder} was the last, {heard}" if leader.holder else ""
             if not leader.holder:

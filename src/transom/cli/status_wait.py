@@ -13,20 +13,20 @@ from transom.cli.messages import print_to_stderr
 from transom.cli.observation import ListQuery, build_observed, run_queries
 from transom.cli.tables import format_names
 from transom.common.counting import format_first
-from transom.diagnosis.outstanding import (
-    UnreadyItem,
+from transom.diagnosis.overview import Overview, build_overview
+from transom.diagnosis.snapshot import ClusterSnapshot
+from transom.diagnosis.unready_items import (
     Part,
+    UnreadyItem,
     WaitCriteria,
     explain_halt,
     find_unready,
     list_unread_parts,
     list_waited_hosts,
 )
-from transom.diagnosis.overview import Overview, build_overview
-from transom.diagnosis.snapshot import ClusterSnapshot
 from transom.kube.client import Client
 from transom.kube.errors import ConnectionFailed, StatusError
-from transom.pods.outdated import OutdatedWorkload
+from transom.pods.outdated_pods import OutdatedWorkload
 from transom.sources.api_server import DefinitionsMissing, HashKeyUnread, list_outdated_pods
 from transom.sources.objects import Objects
 

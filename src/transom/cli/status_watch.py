@@ -15,7 +15,7 @@ from rich.text import Text
 
 from transom import __version__
 from transom.cli.cluster import add_context_option, describe_server
-from transom.cli.observation import LEASES, ListQuery, run_queries, read_kubernetes_version
+from transom.cli.observation import LEASES, ListQuery, read_kubernetes_version, run_queries
 from transom.cli.output import get_columns, print_lines
 from transom.cli.status_table import StyledLine, group_objects, iter_object_lines, iter_status_lines
 from transom.cli.terminal import Terminal
@@ -133,7 +133,9 @@ async def _show_table(followed: WatchedStatus, context: str | None) -> None:
             followed.changed.clear()
             now = datetime.now(UTC)
             drawn = list(
-                iter_status_lines(followed.build_overview(now), now, out.width, hint=lambda text: add_context_option(text, context))
+                iter_status_lines(
+                    followed.build_overview(now), now, out.width, hint=lambda text: add_context_option(text, context)
+                )
             )
             live.update(Group(*_fit_lines(drawn, out.height)), refresh=True)
             await asyncio.sleep(_EVERY)

@@ -10,10 +10,10 @@ from transom.cli.messages import print_to_stderr
 from transom.cli.output import ExitCode, fail
 from transom.cli.tables import format_names
 from transom.common.counting import format_count
-from transom.controllers.instance_state.writes import FINALIZER as OF_HOST
+from transom.controllers.instance_state.instance_writes import FINALIZER as OF_HOST
 from transom.controllers.runtime.base_removal import FINALIZER as OF_SETTINGS
 from transom.controllers.runtime.base_removal import LEAVE_HOST
-from transom.controllers.runtime.cached import UNINSTALL
+from transom.controllers.runtime.cached_objects import UNINSTALL
 from transom.kube.client import Client
 from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata, ObjectMeta, UnstructuredObject
@@ -158,7 +158,9 @@ class Uninstallation:
             self.standing = f"while {format_count(len(known), what)} had not gone: {format_names(sorted(known))}"
             if waited - last_report >= _TOLD:
                 last_report = waited
-                print_to_stderr(f"transom: {waited:.0f} s: waiting for {format_count(len(known), what)}: {format_names(sorted(known))}")
+                print_to_stderr(
+                    f"transom: {waited:.0f} s: waiting for {format_count(len(known), what)}: {format_names(sorted(known))}"
+                )
             if waited >= self._timeout:
                 fail(
                     f"{', '.join(sorted(known))}: not deleted after {self._timeout:.0f} s; their conditions say why. Nothing "
@@ -215,7 +217,9 @@ class Uninstallation:
         self.standing = "after the objects of Transom's kinds had gone, before its roles and its namespace had"
         for value in reversed(list(_iter_installed(self._namespace))):
             if value["kind"] != "Namespace":
-                await self._delete_if_exists(build_api_resource(value), value["metadata"]["name"], value["metadata"].get("namespace"))
+                await self._delete_if_exists(
+                    build_api_resource(value), value["metadata"]["name"], value["metadata"].get("namespace")
+                )
         print_to_stderr("transom: definitions, roles, Deployments, registration: gone")
         await self._delete_namespace()
 

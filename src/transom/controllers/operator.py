@@ -23,7 +23,7 @@ from transom.controllers.hosts.proxy_only import EgressLifecycle
 from transom.controllers.hosts.services import HostServices
 from transom.controllers.instance_state.node_identities import NodeIdentities
 from transom.controllers.inventory.controller import InstancesController
-from transom.controllers.inventory.strays import IgnoredInstancesController
+from transom.controllers.inventory.ignored_instances import IgnoredInstancesController
 from transom.controllers.join.members import Members
 from transom.controllers.keys.controller import KeysController
 from transom.controllers.keys.key_rotation import KeyRotation
@@ -49,10 +49,10 @@ from transom.hosts.owner import Owner
 from transom.hosts.passes.base_pass import PassResult
 from transom.kube.backoff import wait_for_event
 from transom.kube.client import Client
+from transom.kube.decoding import MalformedObject
 from transom.kube.errors import ApiError
 from transom.kube.events import EventRecorder, Regarding
 from transom.kube.lease import LeaseElection, LeaseTerm
-from transom.kube.reading import MalformedObject
 from transom.kube.resources import CONFIG_MAPS, LEASES, NAMESPACES
 from transom.kube.store import ObjectKey
 from transom.manifests.workloads import GRACE
@@ -377,7 +377,9 @@ class Operator:
         if self._options.leader_elect:
             await self.election.run(self._work_for_term)
         else:
-            await self._run_workers(Leadership(self._client, self._create_recorder(self._client), lambda: math.inf, self._owner))
+            await self._run_workers(
+                Leadership(self._client, self._create_recorder(self._client), lambda: math.inf, self._owner)
+            )
 
     async def _work_for_term(self, term: LeaseTerm) -> None:
         client = self._client.with_permit(term.get_remaining)
@@ -419,7 +421,9 @@ class Operator:
 
     async def _update_operator_condition(self, leadership: Leadership) -> None:
         if name := self._options.operator_condition:
-            await operator_condition.sync_operator_condition(name, self._options.namespace, self._list_rollouts, leadership, self._now)
+            await operator_condition.sync_operator_condition(
+                name, self._options.namespace, self._list_rollouts, leadership, self._now
+            )
 
     def _list_rollouts(self) -> set[Rollouts]:
         """Every kind of change to hosts, of all controllers."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
-from transom.diagnosis import newcomers, operating, settings, workloads
-from transom.diagnosis.snapshot import Check, Diagnosis, SkippedCheck, ClusterSnapshot, Evidence
+from transom.diagnosis import operating, settings, setup_mistakes, workloads
+from transom.diagnosis.snapshot import Check, ClusterSnapshot, Diagnosis, Evidence, SkippedCheck
 
 PAGE: Final = "docs/doctor.md"
 CHECKS: Final = (
@@ -18,32 +18,32 @@ CHECKS: Final = (
     Check(
         "base-missing",
         ("EgressProxy", "WindowsInstance"),
-        newcomers.find_missing_base_settings,
+        setup_mistakes.find_missing_base_settings,
         "no host of this cluster gets settings; hosts keep what they have",
     ),
     Check(
         "instance-elsewhere",
         ("WindowsInstance",),
-        newcomers.find_instances_elsewhere,
+        setup_mistakes.find_instances_elsewhere,
         "neither the operator nor a command works on this host",
     ),
     Check(
         "reference-elsewhere",
         ("Secret", "ConfigMap", "EgressProxy", "WindowsInstance"),
-        newcomers.find_references_elsewhere,
+        setup_mistakes.find_references_elsewhere,
         "Transom reads it only from its own namespace: settings that name it are invalid, and no host is reached with it",
     ),
     Check(
         "definitions-missing",
         (),
-        newcomers.find_missing_definitions,
+        setup_mistakes.find_missing_definitions,
         "there can be no settings and no hosts in this cluster",
         needs="cluster",
     ),
     Check(
         "leader-missing",
         ("Lease",),
-        newcomers.find_missing_leader,
+        setup_mistakes.find_missing_leader,
         "nothing is done: no edit reaches a host, and what is deleted waits",
         needs="cluster",
     ),
@@ -82,30 +82,30 @@ CHECKS: Final = (
         "the status is of another edit: hosts may have other settings than the object asks for",
         needs="status",
     ),
-    Check("image-not-pulled", ("Pod",), newcomers.find_image_errors, "the pod does not start", needs="cluster"),
+    Check("image-not-pulled", ("Pod",), setup_mistakes.find_image_errors, "the pod does not start", needs="cluster"),
     Check(
         "key-with-passphrase",
         ("Secret", "WindowsInstance"),
-        newcomers.find_encrypted_keys,
+        setup_mistakes.find_encrypted_keys,
         "Transom cannot enter it: no host with this key is connected to",
     ),
     Check(
         "credential-with-line-break",
         ("Secret", "EgressProxy"),
-        newcomers.find_line_breaks_in_credentials,
+        setup_mistakes.find_line_breaks_in_credentials,
         "the line break becomes part of the credentials, which the proxy rejects (407)",
     ),
     Check(
         "webhook-selects-nothing",
         ("MutatingWebhookConfiguration", "Namespace"),
-        newcomers.find_idle_webhook,
+        setup_mistakes.find_idle_webhook,
         "new pods start without the settings",
         needs="cluster",
     ),
     Check(
         "host-key-changed",
         ("WindowsInstance",),
-        newcomers.find_changed_host_keys,
+        setup_mistakes.find_changed_host_keys,
         "Transom does not connect to the host: it is another machine, or an attacker intercepts the connection",
         needs="status",
     ),
@@ -116,7 +116,10 @@ CHECKS: Final = (
         "machines start without the proxy and the CAs, or cannot fetch their bootstrap data",
     ),
     Check(
-        "settings-invalid", (), settings.find_invalid_settings, "no edit of these settings is carried out; what was valid before holds"
+        "settings-invalid",
+        (),
+        settings.find_invalid_settings,
+        "no edit of these settings is carried out; what was valid before holds",
     ),
     Check(
         "https-without-proxy",

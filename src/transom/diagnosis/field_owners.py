@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from transom.common.mappings import get_nested_value
-from transom.controllers.runtime.cached import ORIGIN, SOURCE
+from transom.controllers.runtime.cached_objects import ORIGIN, SOURCE
 from transom.diagnosis.fields import get_items, get_labels, get_mapping, get_metadata
 from transom.diagnosis.snapshot import Value
 from transom.kube.client import FIELD_MANAGER

@@ -8,7 +8,7 @@ import msgspec
 
 from transom.common.mappings import get_nested_value
 from transom.controllers.egress.host_counts import WAITS
-from transom.controllers.runtime.cached import ADOPT, MANAGED_BY_WMCO
+from transom.controllers.runtime.cached_objects import ADOPT, MANAGED_BY_WMCO
 from transom.diagnosis.field_owners import describe_owners
 from transom.diagnosis.fields import get_condition, get_metadata, get_name
 from transom.diagnosis.overview import ObjectStatus, build_host_row
@@ -78,7 +78,9 @@ def get_progress(verb: HostAction, instance: Value | None, request: str) -> Host
         if get_condition(instance, "Configured").get("reason") == _MANAGED:
             return HostProgress("failed", f"not taken over: {_format_condition(instance, 'Configured')}")
         return HostProgress("done", "taken over")
-    return _build_outcome(instance, "restarted" if verb is HostAction.RESTART else "reconciled", restarted=verb is HostAction.RESTART)
+    return _build_outcome(
+        instance, "restarted" if verb is HostAction.RESTART else "reconciled", restarted=verb is HostAction.RESTART
+    )
 
 
 # --- plans

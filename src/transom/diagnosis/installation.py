@@ -9,13 +9,13 @@ import msgspec
 from transom.common.counting import format_first
 from transom.common.mappings import get_nested_value
 from transom.controllers.inventory.adoption import OPERATOR as WMCO
-from transom.controllers.runtime.cached import MANAGED_BY_WMCO
+from transom.controllers.runtime.cached_objects import MANAGED_BY_WMCO
 from transom.diagnosis.fields import format_label, get_condition, get_items, get_mapping, get_metadata, get_name, get_namespace
 from transom.diagnosis.overview import build_overview, find_leader
 from transom.diagnosis.snapshot import ClusterSnapshot, Value
 from transom.manifests.definitions import GROUP, KINDS, VERSION, build_crds
-from transom.pods.registration import NAME as REGISTRATION
-from transom.pods.registration import is_own_configuration
+from transom.pods.webhook_configuration import NAME as REGISTRATION
+from transom.pods.webhook_configuration import is_own_configuration
 
 Verdict = Literal["pass", "warn", "fail", "unknown"]
 LEAST: Final = (1, 30)
@@ -91,7 +91,9 @@ class ClusterFacts(msgspec.Struct, frozen=True):
 # --- before an install
 
 
-def iter_checks_before(cluster: ClusterFacts, own: Rights, roles: str | None, image: ImageAnswer | None) -> Iterator[InstallCheck]:
+def iter_checks_before(
+    cluster: ClusterFacts, own: Rights, roles: str | None, image: ImageAnswer | None
+) -> Iterator[InstallCheck]:
     """Yield the checks of a cluster before the installation of Transom.
 
     `own` are the rights of the person for what `transom manifests` makes; `roles` is why the server would refuse its roles,
@@ -267,7 +269,9 @@ def _check_workloads(snapshot: ClusterSnapshot) -> Iterator[InstallCheck]:
             continue
         replicas = get_nested_value(deployment, "spec", "replicas")
         wanted = 1 if replicas is None else replicas
-        available, updated = (get_nested_value(deployment, "status", field) or 0 for field in ("availableReplicas", "updatedReplicas"))
+        available, updated = (
+            get_nested_value(deployment, "status", field) or 0 for field in ("availableReplicas", "updatedReplicas")
+        )
         current = get_nested_value(deployment, "status", "observedGeneration") == get_metadata(deployment).get("generation")
         message = f"{available} of {wanted} pods are available, {updated} are of the newest version"
         if current and wanted and min(available, updated) >= wanted:
@@ -324,7 +328,9 @@ def _check_admission(snapshot: ClusterSnapshot) -> InstallCheck:
     if hook is None or not snapshot.was_read("MutatingWebhookConfiguration"):
         return _build_unknown("admission", claim, _explain_unread(snapshot, "mutatingwebhookconfigurations"))
     live = next((obj for obj in snapshot.list_objects("MutatingWebhookConfiguration") if get_name(obj) == REGISTRATION), None)
-    do = f"kubectl logs deployment/{_WEBHOOK} -n {snapshot.namespace}, and look at its Service and the network to the API server"
+    do = (
+        f"kubectl logs deployment/{_WEBHOOK} -n {snapshot.namespace}, and look at its Service and the network to the API server"
+    )
     if hook.reason in ("NotRegistered", "NotCalled", "Outdated", "PodsRefused"):
         return InstallCheck("admission", claim, "fail", f"{hook.reason}: {hook.message}", do)
     if hook.reason == "Injected":

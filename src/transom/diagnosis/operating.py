@@ -16,8 +16,8 @@ from transom.diagnosis.overview import (
     format_deletion_step,
 )
 from transom.diagnosis.snapshot import ClusterSnapshot, Evidence
-from transom.pods.registration import NAME as REGISTRATION
-from transom.pods.registration import is_own_configuration
+from transom.pods.webhook_configuration import NAME as REGISTRATION
+from transom.pods.webhook_configuration import is_own_configuration
 from transom.reasons.reason_table import REASONS
 
 _WEBHOOK = "transom-webhook"
@@ -33,10 +33,14 @@ def find_refused_pods(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
         if injected.get("reason") == reason.id:
             yield Evidence(format_label("EgressProxy", proxy), str(injected.get("message")), command)
             return
-    registration = next((obj for obj in snapshot.list_objects("MutatingWebhookConfiguration") if get_name(obj) == REGISTRATION), {})
+    registration = next(
+        (obj for obj in snapshot.list_objects("MutatingWebhookConfiguration") if get_name(obj) == REGISTRATION), {}
+    )
     if not is_own_configuration(registration) or not _is_fail_closed(registration):
         return
-    server = next((own_object for own_object in snapshot.iter_own_objects("Deployment") if get_name(own_object) == _WEBHOOK), None)
+    server = next(
+        (own_object for own_object in snapshot.iter_own_objects("Deployment") if get_name(own_object) == _WEBHOOK), None
+    )
     services = [item for item in get_items(registration, "webhooks") if get_nested_value(item, "clientConfig", "service")]
     if services and (server is None or not get_nested_value(server, "status", "availableReplicas")):
         state = "no Deployment exists with the name" if server is None else "no pod is available of Deployment"
@@ -63,7 +67,11 @@ def find_bindings_elsewhere(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
         named = f"the ServiceAccount of namespace {', '.join(namespaces)}" if namespaces else "no ServiceAccount"
         evidence = f"it binds {named}, and Transom is in {snapshot.namespace}: one Transom works in a cluster"
         uninstall = f"transom uninstall -n {namespaces[0]} removes the other one; " if namespaces else ""
-        command = f"{_format_rights_command(snapshot.namespace)}, or use -n {namespaces[0]}" if namespaces else _format_rights_command(snapshot.namespace)
+        command = (
+            f"{_format_rights_command(snapshot.namespace)}, or use -n {namespaces[0]}"
+            if namespaces
+            else _format_rights_command(snapshot.namespace)
+        )
         yield Evidence(f"ClusterRoleBinding/{get_name(binding)}", evidence, f"{uninstall}{command}")
 
 
@@ -75,7 +83,9 @@ def find_missing_rights(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
             accounts.setdefault(str(get_nested_value(obj, "spec", "user")), []).append(get_name(obj))
     for account, rights in accounts.items():
         _, _, namespace, name = account.split(":")
-        yield Evidence(f"ServiceAccount/{namespace}/{name}", f"it may not {', '.join(rights)}", _format_rights_command(namespace))
+        yield Evidence(
+            f"ServiceAccount/{namespace}/{name}", f"it may not {', '.join(rights)}", _format_rights_command(namespace)
+        )
 
 
 def find_refused_writes(snapshot: ClusterSnapshot) -> Iterator[Evidence]:

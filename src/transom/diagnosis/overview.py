@@ -13,8 +13,8 @@ from transom.controllers.egress.host_counts import WAITS
 from transom.controllers.runtime.lease_annotations import REFUSED_WRITES
 from transom.diagnosis.fields import get_condition, get_items, get_labels, get_mapping, get_metadata, get_name, get_namespace
 from transom.diagnosis.snapshot import ClusterSnapshot, ReadFailure, Value
-from transom.pods.outdated import OutdatedWorkload
-from transom.pods.registration import NAME as REGISTRATION
+from transom.pods.outdated_pods import OutdatedWorkload
+from transom.pods.webhook_configuration import NAME as REGISTRATION
 from transom.proxy.layers import BASE
 from transom.proxy.objects import LabelSelector
 from transom.reasons.reason_table import find_reason_page, find_remedy
@@ -301,7 +301,10 @@ def _build_row(kind: str, value: Value) -> ObjectStatus:
 
 def get_observed_generation(value: Value) -> int | None:
     """Return the generation of which the condition Ready, or else the status, speaks; None if that is not known."""
-    for item in (get_condition(value, "Ready").get("observedGeneration"), get_nested_value(value, "status", "observedGeneration")):
+    for item in (
+        get_condition(value, "Ready").get("observedGeneration"),
+        get_nested_value(value, "status", "observedGeneration"),
+    ):
         if isinstance(item, int):
             return item
     return None
@@ -356,7 +359,10 @@ def _is_selected(proxy: Value, cluster: Value) -> bool:
 
 
 def _map_bundle_expiry(proxies: Iterable[Value]) -> dict[str, str | None]:
-    return {f"EgressProxy/{get_name(proxy)}": get_nested_value(proxy, "status", "trustBundle", "earliestExpiry") for proxy in proxies}
+    return {
+        f"EgressProxy/{get_name(proxy)}": get_nested_value(proxy, "status", "trustBundle", "earliestExpiry")
+        for proxy in proxies
+    }
 
 
 def iter_expiring_bundles(ends: Mapping[str, str | None], now: datetime) -> Iterator[Expiry]:
@@ -416,5 +422,10 @@ def _read_deployments(observed: ClusterSnapshot) -> dict[str, DeploymentState] |
 
 def _read_deployment_state(deployment: Mapping[str, Any]) -> DeploymentState:
     containers = get_items(deployment, "spec", "template", "spec", "containers") or [{}]
-    wanted, available = get_nested_value(deployment, "spec", "replicas"), get_nested_value(deployment, "status", "availableReplicas")
-    return DeploymentState(str(containers[0].get("image") or ""), 1 if wanted is None else _as_count(wanted), _as_count(available))
+    wanted, available = (
+        get_nested_value(deployment, "spec", "replicas"),
+        get_nested_value(deployment, "status", "availableReplicas"),
+    )
+    return DeploymentState(
+        str(containers[0].get("image") or ""), 1 if wanted is None else _as_count(wanted), _as_count(available)
+    )

@@ -209,7 +209,9 @@ def find_outdated_machines(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
         if machines_condition.get("status") == "True" and machines_condition.get("reason") != "RollingOut":
             reason = str(machines_condition.get("reason"))
             command = (
-                REASONS[reason].get_remedy_command(get_name(obj), "") if reason == "Outdated" else find_remedy(reason, get_name(obj))
+                REASONS[reason].get_remedy_command(get_name(obj), "")
+                if reason == "Outdated"
+                else find_remedy(reason, get_name(obj))
             )
             yield Evidence(format_label("EgressProxy", obj), str(machines_condition.get("message")), command)
 

@@ -13,7 +13,7 @@ from transom.diagnosis.snapshot import ClusterSnapshot, Evidence, Value
 from transom.pods.decision import INJECT_CA, decide_pod, list_excluded_containers
 from transom.pods.environment import PROXY_VARIABLES, SECRET, explain_exclusion
 from transom.pods.namespace_services import EXTERNAL_NAME, add_service_names, build_short_names, group_names
-from transom.pods.outdated import find_owner
+from transom.pods.outdated_pods import find_owner
 from transom.pods.pod_types import HOST_OS, MIRROR, OS_LABELS, WINDOWS_BUILD, Pod
 from transom.pods.service_names import ServiceReference, find_proxied_services
 from transom.proxy.secret import Secret
@@ -75,7 +75,9 @@ def find_credentials_in_config_maps(snapshot: ClusterSnapshot) -> Iterator[Evide
             namespace, name = get_namespace(obj), get_name(obj)
             evidence = f"the value of {', '.join(keys[:5])} contains a URL with a password"
             made = f"kubectl create secret generic {name} -n {namespace} --from-file={keys[0]}=FILE"
-            command = f"{made}; kubectl patch configmap {name} -n {namespace} --type=json -p '[{_format_removal_patch(keys[0])}]'"
+            command = (
+                f"{made}; kubectl patch configmap {name} -n {namespace} --type=json -p '[{_format_removal_patch(keys[0])}]'"
+            )
             edit = f"move the URL to a Secret, and remove {', '.join(keys[:5])} from the ConfigMap"
             yield Evidence(format_label("ConfigMap", obj), evidence, command, edit=edit)
 
@@ -102,9 +104,8 @@ def find_proxies_in_env_from(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
                 keys_by_pod.setdefault(find_owner(as_pod(value)), (name, brought))
     for (namespace, kind, name), (config_map, keys) in sorted(keys_by_pod.items()):
         evidence = f"envFrom of ConfigMap/{namespace}/{config_map} brings {', '.join(keys)}"
-        command = (
-            f"kubectl patch configmap {config_map} -n {namespace} --type=json -p '[{','.join(map(_format_removal_patch, keys))}]'"
-        )
+        removals = ",".join(map(_format_removal_patch, keys))
+        command = f"kubectl patch configmap {config_map} -n {namespace} --type=json -p '[{removals}]'"
         yield Evidence(f"{kind}/{namespace}/{name}", evidence, command)
 
 
@@ -239,7 +240,10 @@ def find_waiting_network_plugins(snapshot: ClusterSnapshot) -> Iterator[Evidence
     spaces = {get_name(obj): get_labels(obj) for obj in snapshot.list_objects("Namespace")}
     for entry in snapshot.list_objects("DaemonSet"):
         namespace, spec = get_namespace(entry) or "", get_mapping(entry, "spec", "template", "spec")
-        if get_nested_value(spec, "hostNetwork") is not True or get_nested_value(spec, "priorityClassName") != "system-node-critical":
+        if (
+            get_nested_value(spec, "hostNetwork") is not True
+            or get_nested_value(spec, "priorityClassName") != "system-node-critical"
+        ):
             continue
         pod, labels = as_pod(get_mapping(entry, "spec", "template")), spaces.get(namespace, {})
         decided = decide_pod(pod, namespace, labels, egress)
@@ -302,7 +306,9 @@ def _has_os_selector(spec: Mapping[str, Any]) -> bool:
 
 def _can_tolerate_everything(spec: Mapping[str, Any]) -> bool:
     """Return True if it tolerates every taint: no key, and Exists (core/v1, Toleration)."""
-    return any(_is_tolerated(item, {}, "NoSchedule") for item in get_items(spec, "tolerations") if not get_nested_value(item, "key"))
+    return any(
+        _is_tolerated(item, {}, "NoSchedule") for item in get_items(spec, "tolerations") if not get_nested_value(item, "key")
+    )
 
 
 def _can_run_on(node: Value, spec: Mapping[str, Any]) -> bool:

@@ -64,7 +64,9 @@ async def _probe_one(
     return EndpointAnswer(endpoint, failure)
 
 
-async def _request_endpoint(session: "aiohttp.ClientSession", endpoint: str, proxy: Secret | None, context: ssl.SSLContext) -> str | None:
+async def _request_endpoint(
+    session: "aiohttp.ClientSession", endpoint: str, proxy: Secret | None, context: ssl.SSLContext
+) -> str | None:
     import aiohttp
     from yarl import URL
 

@@ -165,7 +165,9 @@ class BoundedServer:
             oldest.abort()
             await asyncio.sleep(0)
 
-    async def _open(self, slot: _ConnectionSlot, accepted: socket.socket, manager: web.Server, context: ssl.SSLContext | None) -> None:
+    async def _open(
+        self, slot: _ConnectionSlot, accepted: socket.socket, manager: web.Server, context: ssl.SSLContext | None
+    ) -> None:
         def connect() -> BoundedConnection:
             slot.connection = self._connect(
                 manager,

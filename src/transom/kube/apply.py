@@ -91,7 +91,9 @@ def _has_desired_values(wanted: Any, live: Any) -> bool:
                 (live_item := live_items.get(_build_item_key(item, key))) is not None and _has_desired_values(item, live_item)
                 for item in wanted
             )
-        return len(wanted) == len(live) and all(_has_desired_values(item, other) for item, other in zip(wanted, live, strict=True))
+        return len(wanted) == len(live) and all(
+            _has_desired_values(item, other) for item, other in zip(wanted, live, strict=True)
+        )
     return bool(wanted == live) and isinstance(wanted, bool) == isinstance(live, bool)
 
 

@@ -12,28 +12,28 @@ import aiohttp
 import msgspec
 import structlog
 
-from transom.kube.bounds import MemoryLimit, estimate_memory_size
+from transom.kube.api_versions import ApiGroups
 from transom.kube.connection import NO_ANSWER, Connection
-from transom.kube.errors import ResponseTooLarge, ApiError, ConnectionFailed, UnreadableObject, build_status_error
-from transom.kube.execution import EXEC_PROTOCOLS, CommandResult, read_output
-from transom.kube.history import ServerHistory
-from transom.kube.nesting import is_too_deep, truncate_nesting
-from transom.kube.objects import T
-from transom.kube.reading import (
-    MalformedObject,
+from transom.kube.decoding import (
     DecodeResult,
-    decode_json,
+    MalformedObject,
     decode_envelope,
-    parse_metadata,
-    parse_error_response,
+    decode_json,
     decode_object,
+    parse_error_response,
+    parse_metadata,
     strip_metadata,
 )
+from transom.kube.errors import ApiError, ConnectionFailed, ResponseTooLarge, UnreadableObject, build_status_error
+from transom.kube.memory_limits import MemoryLimit, estimate_memory_size
+from transom.kube.nesting import is_too_deep, truncate_nesting
+from transom.kube.objects import T
+from transom.kube.pod_exec import EXEC_PROTOCOLS, CommandResult, read_output
 from transom.kube.refusals import Refusals
 from transom.kube.refused_writes import RefusedWrites
 from transom.kube.resources import PODS, Resource
+from transom.kube.server_history import ServerHistory
 from transom.kube.transport import HttpResponse, Request, TransportErrors
-from transom.kube.versions import ApiGroups
 from transom.kube.watch_failures import WatchFailures
 
 _log: Final = structlog.get_logger("transom.kube.client")
@@ -158,7 +158,9 @@ class Client:
         malformed: list[MalformedObject] = []
         while True:
             try:
-                body = await self.request("GET", resource.build_path(namespace), query | {"limit": str(page_size)}, limit=_MAX_PAGE)
+                body = await self.request(
+                    "GET", resource.build_path(namespace), query | {"limit": str(page_size)}, limit=_MAX_PAGE
+                )
             except ResponseTooLarge:
                 if page_size == 1:
                     raise

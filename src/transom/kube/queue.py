@@ -146,7 +146,9 @@ class KeyQueue(Generic[K]):
                     self._waiters.remove(waiter)
                 raise
 
-    def finish(self, key: K, *, failed: bool = False, requeue_after: float | None = None, min_backoff: float | None = None) -> None:
+    def finish(
+        self, key: K, *, failed: bool = False, requeue_after: float | None = None, min_backoff: float | None = None
+    ) -> None:
         """Finish a pass over a key.
 
         If it `failed`, the key is retried after the backoff, at least `at_least` seconds. Otherwise it is requeued after

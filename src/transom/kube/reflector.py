@@ -14,14 +14,14 @@ from typing import Any, Final, Generic
 import msgspec
 import structlog
 
+from transom.kube.api_versions import PREFERRED, KindAbsent, resolve_api_version
 from transom.kube.backoff import Backoff, wait_for_event
 from transom.kube.client import Client, WatchEvent, build_event_error, build_history_subject
+from transom.kube.decoding import MalformedObject, decode_object, parse_metadata
 from transom.kube.errors import ApiError, Gone, NotFound, StatusError
 from transom.kube.objects import Metadata, T
-from transom.kube.reading import MalformedObject, parse_metadata, decode_object
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
-from transom.kube.versions import PREFERRED, KindAbsent, resolve_api_version
 
 _log: Final = structlog.get_logger("transom.kube.reflector")
 

@@ -6,9 +6,9 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple
 from weakref import ref
 
-from transom.kube.bounds import MemoryLimit, estimate_memory_size
+from transom.kube.decoding import MalformedObject
+from transom.kube.memory_limits import MemoryLimit, estimate_memory_size
 from transom.kube.objects import Metadata, ObjectMeta, StoredObject, T
-from transom.kube.reading import MalformedObject
 
 IndexFunction = Callable[[T], Iterable[str]]
 Listener = Callable[["ObjectKey", T | None, T | None], None]

@@ -57,7 +57,9 @@ def _build_server_context(cluster: ClusterEntry) -> ServerContext:
     if cluster.certificate_authority or cluster.certificate_authority_data:
         # as client-go: each certificate of the authority is believed, were it no root
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        with _open_memory_file(_read_data_or_file(cluster.certificate_authority, cluster.certificate_authority_data)) as authority:
+        with _open_memory_file(
+            _read_data_or_file(cluster.certificate_authority, cluster.certificate_authority_data)
+        ) as authority:
             context.load_verify_locations(authority)
     elif cluster.insecure_skip_tls_verify:
         context.check_hostname = False

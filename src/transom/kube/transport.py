@@ -22,7 +22,7 @@ from transom.kube.credentials import (
     build_impersonation_headers,
     format_basic,
 )
-from transom.kube.errors import ResponseTooLarge, ConfigurationError, ConnectionFailed
+from transom.kube.errors import ConfigurationError, ConnectionFailed, ResponseTooLarge
 from transom.kube.kubeconfig import SelectedContext
 from transom.kube.permitted_networks import AddressNotPermitted, CheckedResolver, PermittedNetworks
 from transom.kube.tls import build_tls_context
@@ -175,7 +175,9 @@ class HttpTransport:
         response.release()
         return await self._send(request, newer, limits)
 
-    async def _send(self, request: Request, identity: RequestIdentity, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def _send(
+        self, request: Request, identity: RequestIdentity, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
         headers = self._with_auth_headers(self.headers, identity)
         if request.content is not None:
             headers.append(("Content-Type", request.content_type))
@@ -257,7 +259,10 @@ class HttpTransport:
 
 
 def build_transport(
-    chosen: SelectedContext, limits: TransportLimits = OURS, proxy: str | None = None, permitted: PermittedNetworks | None = None
+    chosen: SelectedContext,
+    limits: TransportLimits = OURS,
+    proxy: str | None = None,
+    permitted: PermittedNetworks | None = None,
 ) -> HttpTransport:
     """Build the transport for a kubeconfig; its `proxy-url` overrides `proxy`. Raises ConfigurationError.
 

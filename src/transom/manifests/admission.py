@@ -11,9 +11,9 @@ from transom.manifests.conditions import AnyTest, EqualsValue, IsSet, NotTest, T
 from transom.manifests.grants import LABELS, Grants, Rule, build_account_values, build_rule, iter_account_objects
 from transom.manifests.roles import EGRESS_PROXIES, FOLLOW, build_controller_test
 from transom.manifests.templates import OWN, Conditional, JoinedText, resolve_template
-from transom.manifests.workloads import build_metrics_ports, build_pod, build_deployment_objects
-from transom.pods.registration import NAME as REGISTRATION
-from transom.pods.registration import TIMEOUT
+from transom.manifests.workloads import build_deployment_objects, build_metrics_ports, build_pod
+from transom.pods.webhook_configuration import NAME as REGISTRATION
+from transom.pods.webhook_configuration import TIMEOUT
 
 NAME: Final = "transom-webhook"
 _PORT: Final = ValuePlace("webhook.port")

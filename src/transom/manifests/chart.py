@@ -12,7 +12,17 @@ from transom.manifests.conditions import AllTests, AnyTest, EqualsValue, HasAnyO
 from transom.manifests.grants import NAME
 from transom.manifests.helm_test import build_helm_test
 from transom.manifests.install import DASHBOARD, Piece, add_common_metadata, iter_pieces
-from transom.manifests.templates import OWN, RELEASE, Conditional, ExtendedMapping, ItemsPlaceholder, JoinedText, ListText, MergedMapping, TextFile
+from transom.manifests.templates import (
+    OWN,
+    RELEASE,
+    Conditional,
+    ExtendedMapping,
+    ItemsPlaceholder,
+    JoinedText,
+    ListText,
+    MergedMapping,
+    TextFile,
+)
 from transom.manifests.values import LABELS, RESERVED, Values, build_values_schema, to_json_data
 
 _PLAIN: Final = re.compile(r"[A-Za-z/][A-Za-z0-9/._-]*")
@@ -43,7 +53,8 @@ def render_chart(version: str) -> dict[str, str]:
         "Chart.yaml": _MADE + "".join(f"{line}\n" for line in _render_node(about)),
         "values.yaml": _MADE
         + "".join(
-            f"{line}\n" for line in _render_default_values(to_json_data(Values()), build_values_schema(), build_values_schema()["$defs"])
+            f"{line}\n"
+            for line in _render_default_values(to_json_data(Values()), build_values_schema(), build_values_schema()["$defs"])
         ),
         "values.schema.json": json.dumps(build_values_schema(), indent=2) + "\n",
         "templates/NOTES.txt": _NOTES,

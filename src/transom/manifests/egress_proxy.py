@@ -170,7 +170,11 @@ def _build_base_only_check(field: str) -> dict[str, str]:
 
 
 def _build_conditional_check(field: str, rule: str, message: str) -> dict[str, str]:
-    return {"rule": f"!has(self.spec) || !{_build_set_expression(field)} || ({rule})", "message": message, "fieldPath": f".spec.{field}"}
+    return {
+        "rule": f"!has(self.spec) || !{_build_set_expression(field)} || ({rule})",
+        "message": message,
+        "fieldPath": f".spec.{field}",
+    }
 
 
 _CHECKS: Final = (
@@ -180,12 +184,14 @@ _CHECKS: Final = (
     ),
     {
         "rule": "self.metadata.name != 'cluster' || !has(self.spec) ||"
-        f" !{_build_set_expression('noProxy')} || {_build_set_expression('httpProxy')} || {_build_set_expression('httpsProxy')}",
+        f" !{_build_set_expression('noProxy')} || {_build_set_expression('httpProxy')}"
+        f" || {_build_set_expression('httpsProxy')}",
         "message": "requires a proxy: set spec.httpProxy or spec.httpsProxy, or remove it",
         "fieldPath": ".spec.noProxy",
     },
     {
-        "rule": f"!has(self.spec) || !has(self.spec.credentialsSecret) || {_build_set_expression('httpProxy')} || {_build_set_expression('httpsProxy')}",
+        "rule": f"!has(self.spec) || !has(self.spec.credentialsSecret) || {_build_set_expression('httpProxy')}"
+        f" || {_build_set_expression('httpsProxy')}",
         "message": "requires a proxy: set spec.httpProxy or spec.httpsProxy as well",
         "fieldPath": ".spec.credentialsSecret",
     },
@@ -219,7 +225,8 @@ _CHECKS: Final = (
         "fieldPath": ".spec.mode",
     },
     {
-        "rule": f"!has(self.spec) || !has(self.spec.mode) || !{_build_set_expression('httpProxy')} && !{_build_set_expression('httpsProxy')}",
+        "rule": f"!has(self.spec) || !has(self.spec.mode) || !{_build_set_expression('httpProxy')}"
+        f" && !{_build_set_expression('httpsProxy')}",
         "message": "Direct means no proxy, but this object also sets a proxy: remove one of them",
         "fieldPath": ".spec.mode",
     },

@@ -104,7 +104,9 @@ def build_account_values() -> dict[str, Any]:
     return {of: {"serviceAccount": {"create": True, "name": name, "annotations": {}}} for of, name in names.items()}
 
 
-def iter_account_objects(name: str, workload: str, everywhere: Iterable[Needed], by_namespace: Mapping[str, Iterable[Needed]]) -> Iterator[Any]:
+def iter_account_objects(
+    name: str, workload: str, everywhere: Iterable[Needed], by_namespace: Mapping[str, Iterable[Needed]]
+) -> Iterator[Any]:
     """ServiceAccount of workload `of`, and what it may do by roles `name`: everywhere, and in the namespaces that are named."""
     account = {
         "name": get_account_name(workload),

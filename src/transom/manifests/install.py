@@ -69,7 +69,9 @@ def add_common_metadata(template: Any, more_labels: Mapping[str, str]) -> Any:
     return {**template, "metadata": {**others, "labels": named, "annotations": extended}}
 
 
-def _extend_mapping(mapping: Mapping[str, Any] | ExtendedMapping, fields: Mapping[str, str], value: ValuePlace) -> ExtendedMapping:
+def _extend_mapping(
+    mapping: Mapping[str, Any] | ExtendedMapping, fields: Mapping[str, str], value: ValuePlace
+) -> ExtendedMapping:
     if isinstance(mapping, ExtendedMapping):
         return ExtendedMapping({**mapping.fields, **fields}, (*mapping.values, value))
     return ExtendedMapping({**mapping, **fields}, (value,))

@@ -7,7 +7,7 @@ from transom.manifests.conditions import AllTests, HasAnyOf, IsSet, Test, ValueP
 from transom.manifests.grants import LABELS, NAME, RBAC, Grants, Rule, build_account_values, build_rule, iter_account_objects
 from transom.manifests.templates import OWN, Conditional, resolve_template
 from transom.pods.environment import CONFIG_MAP, LEDGER, SECRET
-from transom.pods.registration import NAME as REGISTRATION
+from transom.pods.webhook_configuration import NAME as REGISTRATION
 from transom.proxy.infrastructure_kinds import read_kinds
 from transom.rollout.state import CONFIG_MAP_NAME
 from transom.windows.nodes.windows_instance import BOOTSTRAPPERS, CLIENT, SERVING

@@ -103,7 +103,9 @@ def _build_metrics_proxy(security: ValuePlace, upstream: int | ValuePlace) -> di
     }
 
 
-def build_deployment_objects(workload: str, name: str, labels: dict[str, str], spec: dict[str, Any], ports: list[Any]) -> list[Any]:
+def build_deployment_objects(
+    workload: str, name: str, labels: dict[str, str], spec: dict[str, Any], ports: list[Any]
+) -> list[Any]:
     """Pods of one `spec`, one of which is always there: Deployment, the Service with its `ports`, PodDisruptionBudget."""
     metadata = {"name": name, "namespace": OWN, "labels": labels}
     annotations = ValuePlace(f"{workload}.annotations")

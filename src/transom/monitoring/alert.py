@@ -129,7 +129,11 @@ ALERTS: Final[tuple[Alert, ...]] = (
         f'sum without (reason) (max {_EACH} ({UNCONFIGURED.name}{{reason!~"RolloutHalted|UpgradePending"}})) > 0',
         "Hosts that have not been configured for an hour: {{ $value }}.",
         "These hosts do not have the current settings, or are not nodes yet. Other hosts are not affected.",
-        (_format_instances_command(), _format_instances_command(" -o wide"), "kubectl describe windowsinstance -n transom-system"),
+        (
+            _format_instances_command(),
+            _format_instances_command(" -o wide"),
+            "kubectl describe windowsinstance -n transom-system",
+        ),
         (
             "`kubectl get windowsinstances` shows the reason of each host. [Reasons](../reasons.md) explains what to do."
             " The alert fires even if the reason of a host changes again and again.",

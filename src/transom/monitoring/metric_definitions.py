@@ -60,8 +60,12 @@ OPEN_FILES: Final = _define_shared_metric("gauge", "process_open_fds", "Number o
 MAX_FILES: Final = _define_shared_metric("gauge", "process_max_fds", "Maximum number of open file descriptors.")
 """The names and texts of `process_*` are those of prometheus_client (process_collector.py)."""
 HOSTS: Final = _define_operator_metric("gauge", "hosts", "WindowsInstances, by condition and status.", "condition", "status")
-UNCONFIGURED: Final = _define_operator_metric("gauge", "hosts_unconfigured", "WindowsInstances that are not configured, by reason.", "reason")
-EGRESS_PROXIES: Final = _define_operator_metric("gauge", "egress_proxies", "EgressProxies, by condition and status.", "condition", "status")
+UNCONFIGURED: Final = _define_operator_metric(
+    "gauge", "hosts_unconfigured", "WindowsInstances that are not configured, by reason.", "reason"
+)
+EGRESS_PROXIES: Final = _define_operator_metric(
+    "gauge", "egress_proxies", "EgressProxies, by condition and status.", "condition", "status"
+)
 PODS_REFUSED: Final = _define_operator_metric(
     "gauge",
     "pods_refused",
@@ -92,7 +96,9 @@ TRUST_EXPIRY: Final = _define_operator_metric(
 LEADER: Final = _define_operator_metric("gauge", "leader", "1 if this process holds the lease.")
 QUEUE_DEPTH: Final = _define_operator_metric("gauge", "queue_depth", "Keys that wait for a worker.", "controller")
 QUEUE_WORKING: Final = _define_operator_metric("gauge", "queue_working", "Keys that workers are processing.", "controller")
-QUEUE_FAILING: Final = _define_operator_metric("gauge", "queue_failing", "Keys that failed last time and are retried.", "controller")
+QUEUE_FAILING: Final = _define_operator_metric(
+    "gauge", "queue_failing", "Keys that failed last time and are retried.", "controller"
+)
 MALFORMED: Final = _define_operator_metric(
     "gauge",
     "objects_malformed",

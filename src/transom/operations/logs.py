@@ -82,7 +82,10 @@ def _shorten_value(value: Any) -> Any:
 
 def _sanitize(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Escape the strings of an event for a terminal; other values are written by their repr, without control characters."""
-    return {escape_unprintable(name): escape_unprintable(value) if isinstance(value, str) else value for name, value in event.items()}
+    return {
+        escape_unprintable(name): escape_unprintable(value) if isinstance(value, str) else value
+        for name, value in event.items()
+    }
 
 
 def _write_traceback(out: TextIO, error: ExcInfo) -> None:

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from transom.common.timestamps import parse_timestamp
 from transom.controllers.instance_state.status import TYPES
 from transom.controllers.operator import Operator
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.hosts.passes.base_pass import PassResult
 from transom.http_server.process_metrics import add_process_metrics
 from transom.kube.store import ObjectKey

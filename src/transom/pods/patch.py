@@ -21,13 +21,13 @@ from transom.pods.environment import (
     PROXY_VARIABLES,
     SECRET,
     Entry,
-    VariablePair,
     PodEgress,
+    VariablePair,
 )
-from transom.pods.own_proxies import ProxyConflicts
-from transom.pods.own_trust import TrustMounts
 from transom.pods.pod_size import explain_oversized_pod
 from transom.pods.pod_types import Container, Pod, PodVariable
+from transom.pods.proxy_conflicts import ProxyConflicts
+from transom.pods.trust_mounts import TrustMounts
 
 SETTINGS_HASH: Final = "transom.dev/settings-hash"
 """The annotation that says which settings a pod was given."""

@@ -10,7 +10,7 @@ import msgspec
 from transom.common.escaping import NAME
 from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.merging import is_known_platform, parse_host
-from transom.proxy.no_proxy import is_cidr, is_catch_all_network, is_ip, split, suggest_item
+from transom.proxy.no_proxy import is_catch_all_network, is_cidr, is_ip, split, suggest_item
 from transom.proxy.objects import Cluster, Networks, SettingsObjects
 
 _DNS_OFFSET: Final = 10
@@ -67,7 +67,12 @@ def examine_network_sources(objects: SettingsObjects, override: Networks | None)
     """Yield what is ignored in the cluster's own objects, except fields that `override` sets."""
     overrides = override or Networks()
     infrastructure, openshift, kubeadm = objects.infrastructure, objects.network, objects.kubeadm_config
-    if infrastructure and infrastructure.platform and not overrides.platform and not is_known_platform(infrastructure.platform.type):
+    if (
+        infrastructure
+        and infrastructure.platform
+        and not overrides.platform
+        and not is_known_platform(infrastructure.platform.type)
+    ):
         path: Path = ("status", "platformStatus", "type")
         yield infrastructure.place.build_warning(
             path, "is not a platform that is known here: nothing of it is added to NO_PROXY"

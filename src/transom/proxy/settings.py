@@ -207,7 +207,9 @@ def resolve_settings(objects: SettingsObjects, now: datetime, server: str | None
         text = _merge_workload(objects, layered, cluster).text
         key = (cluster.metadata.namespace or "", cluster.metadata.name)
         addresses = objects.machine_addresses.get(key, ())
-        layer_findings = list(_iter_cluster_findings(layered, cluster, text, addresses)) if builder.is_error_free(layered) else []
+        layer_findings = (
+            list(_iter_cluster_findings(layered, cluster, text, addresses)) if builder.is_error_free(layered) else []
+        )
         findings += layer_findings
         invalid = any(finding.severity == "error" for finding in layer_findings)
         made = None if invalid else builder.build_egress(layered, text, bool(cluster.endpoint_host))

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from transom.reasons.reason import Reason, define_condition_and_event, define_condition, define_event
+from transom.reasons.reason import Reason, define_condition, define_condition_and_event, define_event
 
 _EDIT: Final = "Correct what the message names"
 
@@ -237,7 +237,9 @@ HOSTS: Final[tuple[Reason, ...]] = (
     define_condition(
         "Preparation", "itself", "Windows requires a reboot to complete its preparation. Transom reboots the host once."
     ),
-    define_condition_and_event("Preparing", "itself", "Transom is preparing the Containers feature, the host name and the firewall."),
+    define_condition_and_event(
+        "Preparing", "itself", "Transom is preparing the Containers feature, the host name and the firewall."
+    ),
     define_condition(
         "ProxyAuthentication",
         "after",

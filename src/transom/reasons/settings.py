@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from transom.reasons.reason import Reason, define_condition_and_event, define_condition, define_event
+from transom.reasons.reason import Reason, define_condition, define_condition_and_event, define_event
 
 _FIELD: Final = "Correct the field that the message begins with; `transom validate` lists all errors"
 _RESUME: Final = "then `transom resume --rollout`"

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from transom.kube.api_versions import PREFERRED, resolve_api_version
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, NotFound, StatusError
 from transom.kube.objects import ObjectMeta, Projected, UnstructuredObject
@@ -22,9 +23,8 @@ from transom.kube.resources import (
     WINDOWS_INSTANCES,
     Resource,
 )
-from transom.kube.versions import PREFERRED, resolve_api_version
 from transom.pods.environment import HASH_KEY, PodEgress, build_pod_egress
-from transom.pods.outdated import OutdatedWorkload, find_outdated
+from transom.pods.outdated_pods import OutdatedWorkload, find_outdated
 from transom.pods.pod_types import Pod
 from transom.proxy.layers import OPENSHIFT_BUNDLE, OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
 from transom.proxy.trust import INJECT_LABEL, OPENSHIFT_LABEL

@@ -125,7 +125,9 @@ def read_kubeadm_template(
     return KubeadmTemplate(meta, place, meta.labels.get(CLUSTER_NAME), isinstance(spec, dict) and is_for_windows(spec))
 
 
-def read_machine_deployment(value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]) -> MachineDeployment:
+def read_machine_deployment(
+    value: dict[str, Any], meta: Meta, place: Place, decoder: Decoder, findings: list[Finding]
+) -> MachineDeployment:
     """Read a MachineDeployment: the fields that connect a cluster with a template."""
     cluster_name = get_value_at(value, ("spec", "clusterName"))
     name = get_value_at(value, ("spec", "template", "spec", "bootstrap", "configRef", "name"))
@@ -156,7 +158,9 @@ def group_machine_addresses(machines: Iterable[Machine]) -> dict[tuple[str, str]
     return {cluster: tuple(dict.fromkeys(addresses)) for cluster, addresses in addresses_by_cluster.items()}
 
 
-def iter_windows_clusters(templates: Iterable[KubeadmTemplate], deployments: Iterable[MachineDeployment]) -> Iterator[tuple[str, str]]:
+def iter_windows_clusters(
+    templates: Iterable[KubeadmTemplate], deployments: Iterable[MachineDeployment]
+) -> Iterator[tuple[str, str]]:
     """Iterate over clusters with a template for Windows machines, as (namespace, name)."""
     windows = {(item.metadata.namespace or "", item.metadata.name): item for item in templates if item.windows}
     for (namespace, _), window in windows.items():

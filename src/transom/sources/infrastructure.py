@@ -30,7 +30,9 @@ def read_infrastructure_cluster(
     )
     region, cloud = (next(_iter_strings(value, path.split(".")), "") if path else "" for path in (fields.region, fields.cloud))
     # it becomes part of a name in the list
-    return InfrastructureCluster(meta, place, kind, region if NAME.match(region) else "", cloud, _drop_contained_networks(networks))
+    return InfrastructureCluster(
+        meta, place, kind, region if NAME.match(region) else "", cloud, _drop_contained_networks(networks)
+    )
 
 
 def _drop_contained_networks(networks: Iterable[str]) -> tuple[str, ...]:

@@ -159,7 +159,9 @@ class ObjectReader:
             return
         self._decode_object(value, read, place, namespace, strict=group == "transom.dev")
 
-    def _decode_object(self, value: dict[str, Any], read: "_Kind", place: Place, namespace: str | None, *, strict: bool) -> None:
+    def _decode_object(
+        self, value: dict[str, Any], read: "_Kind", place: Place, namespace: str | None, *, strict: bool
+    ) -> None:
         field, _, function = read
         decoder = Decoder(place, self._findings, strict=strict)
         if is_encrypted(value):

@@ -31,7 +31,9 @@ _UNREADABLE: Final = (
 _DOWNLOADS: Final = "downloads"
 
 
-async def download_payload(payload: Payload, directory: Path, lock: Lock, print_progress: Callable[[str], None], route: Route | None = None) -> Lock:
+async def download_payload(
+    payload: Payload, directory: Path, lock: Lock, print_progress: Callable[[str], None], route: Route | None = None
+) -> Lock:
     """Fetch what is missing to `directory/downloads/<SHA-256>`, and give the lock of all of it. Raises DownloadError, OSError.
 
     `way`: how to go out, None: as the environment says.

@@ -20,7 +20,7 @@ from transom.verification.objects import (
     WEB,
     find_image_variant,
 )
-from transom.verification.standing import Answer, Exec, Fetch, Log, Question, ProbeState, ProbePod
+from transom.verification.probe_state import Answer, Exec, Fetch, Log, ProbePod, ProbeState, Question
 
 _SECONDS: Final = 15
 """That a connection may take."""

@@ -22,8 +22,18 @@ from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import NAMESPACES, NODES, PODS, SERVICES, Resource
 from transom.verification import reboot
 from transom.verification.checks import ACCEPTED, CHECKS, CLEAN, REBOOTED, ClusterCheck
-from transom.verification.objects import APP, BALANCED, LABEL, REBOOT, SEEN, Node, VerificationRequest, build_namespace, iter_objects
-from transom.verification.standing import Answer, Exec, Fetch, Log, Question, ProbeState, ProbePod, ProbeService
+from transom.verification.objects import (
+    APP,
+    BALANCED,
+    LABEL,
+    REBOOT,
+    SEEN,
+    Node,
+    VerificationRequest,
+    build_namespace,
+    iter_objects,
+)
+from transom.verification.probe_state import Answer, Exec, Fetch, Log, ProbePod, ProbeService, ProbeState, Question
 
 Say = Callable[[str], object]
 """Prints a line of progress."""
@@ -110,7 +120,9 @@ def estimate_stop_seconds(timeouts: VerificationTimeouts = DEFAULT) -> float:
     return timeouts.stopping + _REQUEST_SECONDS + _SLACK_SECONDS
 
 
-async def validate_with_server(client: Client, wanted: VerificationRequest, namespace: str, report: Told = lambda _: None) -> tuple[CheckResult, ...]:
+async def validate_with_server(
+    client: Client, wanted: VerificationRequest, namespace: str, report: Told = lambda _: None
+) -> tuple[CheckResult, ...]:
     """Nothing is made: the API server says whether it would take each object, pods and Services in namespace `place`.
 
     What it says of them is its answer to everything but the namespace's own rules. The checks are not made. Raises ApiError.
@@ -136,7 +148,9 @@ def _describe_dry_reboot(wanted: VerificationRequest, nodes: tuple[Node, ...]) -
     )
 
 
-async def delete_old_namespaces(client: Client, timeouts: VerificationTimeouts = DEFAULT, *, include_running: bool = False) -> list[str]:
+async def delete_old_namespaces(
+    client: Client, timeouts: VerificationTimeouts = DEFAULT, *, include_running: bool = False
+) -> list[str]:
     """Delete the namespaces of verifications that no longer run, and return their names. Raises ApiError.
 
     With `insist`, also those of running verifications.
@@ -200,7 +214,9 @@ class _ClusterVerification:
         async with self._keep_namespace_alive():
             if not await self.create_objects(nodes, self._wanted.namespace, {}):
                 for claim in (*CHECKS, REBOOTED):
-                    self.record_result(CheckResult.from_claim(claim, "not applicable", "not made: the objects were not all taken", 0))
+                    self.record_result(
+                        CheckResult.from_claim(claim, "not applicable", "not made: the objects were not all taken", 0)
+                    )
                 return
             standing = await self._await_objects(nodes)
             for check in CHECKS:

@@ -8,7 +8,7 @@ from typing import Final
 
 from transom.common.check_results import CheckResult, Verdict
 from transom.verification.objects import REBOOT, Node
-from transom.verification.standing import ProbeState
+from transom.verification.probe_state import ProbeState
 
 COMMAND: Final = ("shutdown.exe", "/r", "/t", "10", "/d", "p:0:0", "/c", "transom verify cluster --reboot")
 """Microsoft, "shutdown": `/r` restarts, `/t` waits, which implies `/f`, and `/d p:` is a planned restart.

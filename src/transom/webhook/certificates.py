@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from transom.proxy.secret import Secret
-from transom.webhook.holdings import LIVES, WebhookSecret, CertificateLifetimes, parse_webhook_secret
+from transom.webhook.webhook_secret import LIVES, CertificateLifetimes, WebhookSecret, parse_webhook_secret
 
 BACKDATED: Final = timedelta(hours=1)
 """How much earlier than it was made a certificate is valid from: clocks differ."""
@@ -65,7 +65,11 @@ def parse_readable_secret(data: Mapping[str, Secret]) -> WebhookSecret | None:
 
 
 def compute_next_secret(
-    current: WebhookSecret | None, hosts: Iterable[str], now: datetime, ca_bundle: str | None, lifetimes: CertificateLifetimes = LIVES
+    current: WebhookSecret | None,
+    hosts: Iterable[str],
+    now: datetime,
+    ca_bundle: str | None,
+    lifetimes: CertificateLifetimes = LIVES,
 ) -> WebhookSecret:
     """Compute the required content of the Secret; `current` itself if it is valid.
 

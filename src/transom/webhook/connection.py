@@ -37,7 +37,9 @@ class AdmissionConnection(BoundedConnection):
 
     __slots__ = ("_answer", "_answered", "_began", "_begun", "_takes")
 
-    def __init__(self, manager: web.Server, events: ConnectionEvents, answer: Answer, accepts_request: Takes, **more: Any) -> None:
+    def __init__(
+        self, manager: web.Server, events: ConnectionEvents, answer: Answer, accepts_request: Takes, **more: Any
+    ) -> None:
         super().__init__(manager, events, **more)
         self._answer = answer
         self._takes = accepts_request

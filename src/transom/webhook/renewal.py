@@ -12,7 +12,16 @@ from datetime import datetime
 import msgspec
 
 from transom.proxy.secret import Secret
-from transom.webhook.holdings import AUTHORITY, CERTIFICATE, KEY, WebhookSecret, IssuedCertificate, CertificateLifetimes, parse_webhook_secret, parse_issued
+from transom.webhook.webhook_secret import (
+    AUTHORITY,
+    CERTIFICATE,
+    KEY,
+    CertificateLifetimes,
+    IssuedCertificate,
+    WebhookSecret,
+    parse_issued,
+    parse_webhook_secret,
+)
 
 
 class RenewalFailed(Exception):
@@ -63,7 +72,13 @@ async def renew_certificates(
 ) -> RenewedSecret:
     """Compute the required content of the Secret. Raises RenewalFailed."""
     order = RenewalRequest(
-        _reveal_data(data), _reveal_data(last_known.to_data()) if last_known else {}, hosts, now, ca_bundle, lifetimes, _reveal_issued(issued)
+        _reveal_data(data),
+        _reveal_data(last_known.to_data()) if last_known else {},
+        hosts,
+        now,
+        ca_bundle,
+        lifetimes,
+        _reveal_issued(issued),
     )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", __name__, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
@@ -99,16 +114,24 @@ def run_renewal(order: RenewalRequest) -> RenewalResult:
 
     if issued := parse_issued(_wrap_in_secrets(order.issued)):
         return _renew_from_issued(order, issued)
-    current = next((parsed for data in (order.data, order.known) if (parsed := parse_matching_secret(_wrap_in_secrets(data)))), None)
+    current = next(
+        (parsed for data in (order.data, order.known) if (parsed := parse_matching_secret(_wrap_in_secrets(data)))), None
+    )
     made = compute_next_secret(current, order.hosts, order.now, order.trusted, order.lives)
     return RenewalResult(_reveal_data(made.to_data()), get_expiry(made), compute_rotation_delay(made, order.now, order.lives))
 
 
 def _renew_from_issued(order: RenewalRequest, issued: IssuedCertificate) -> RenewalResult:
     from transom.webhook.certificates import get_expiry, parse_readable_secret
-    from transom.webhook.issued import InvalidIssuedCertificate, compute_issued_secret, compute_issued_rotation_delay
+    from transom.webhook.issued_certificate import (
+        InvalidIssuedCertificate,
+        compute_issued_rotation_delay,
+        compute_issued_secret,
+    )
 
-    current = next((parsed for data in (order.data, order.known) if (parsed := parse_readable_secret(_wrap_in_secrets(data)))), None)
+    current = next(
+        (parsed for data in (order.data, order.known) if (parsed := parse_readable_secret(_wrap_in_secrets(data)))), None
+    )
     try:
         made = compute_issued_secret(current, issued, order.hosts, order.now, order.trusted, order.lives)
     except InvalidIssuedCertificate as error:

@@ -17,8 +17,8 @@ from aiohttp import web
 from transom.http_server.connection import BoundedConnection, ConnectionEvents
 from transom.http_server.server import BoundedServer, ServerBounds
 from transom.webhook.connection import AdmissionConnection
-from transom.webhook.holdings import WebhookSecret
 from transom.webhook.review import InvalidReview
+from transom.webhook.webhook_secret import WebhookSecret
 
 _log: Final = structlog.get_logger("transom.webhook")
 PATHS: Final = ("/pods", "/pods-with-ca")

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from transom.kube.bounds import get_memory_limit
 from transom.kube.client import Client
+from transom.kube.memory_limits import get_memory_limit
 from transom.kube.objects import Projected
 from transom.kube.reflector import PACE, Reflector, ReflectorTimings
 from transom.kube.resources import Resource

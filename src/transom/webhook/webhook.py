@@ -26,14 +26,22 @@ from transom.pods.decision import INJECT_CA
 from transom.pods.environment import LEDGER, NOTED, SECRET, PodEgress, build_pod_egress
 from transom.pods.namespace_services import add_service_names, with_missing_names_warning
 from transom.pods.patch import PodPatcher, format_missing_secret
-from transom.pods.registration import NAME, PATH_WITH_CA, TIMEOUT, WebhookEndpoint, FailurePolicy
+from transom.pods.webhook_configuration import NAME, PATH_WITH_CA, TIMEOUT, FailurePolicy, WebhookEndpoint
 from transom.proxy.secret import Secret
 from transom.webhook import review
-from transom.webhook.holdings import EXPIRES, LIVES, WebhookSecret, IssuedCertificate, CertificateLifetimes, parse_webhook_secret, parse_issued
-from transom.webhook.keeper import WEBHOOK, SharedSecretKeeper, parse_pod_egress, decode_secret_data
 from transom.webhook.metrics import WebhookMetrics
 from transom.webhook.server import AdmissionServer, ServingContext
 from transom.webhook.service_names import ServiceNameWatcher
+from transom.webhook.shared_secret import WEBHOOK, SharedSecretKeeper, decode_secret_data, parse_pod_egress
+from transom.webhook.webhook_secret import (
+    EXPIRES,
+    LIVES,
+    CertificateLifetimes,
+    IssuedCertificate,
+    WebhookSecret,
+    parse_issued,
+    parse_webhook_secret,
+)
 
 _log: Final = structlog.get_logger("transom.webhook")
 _AFTER_RESTORE: Final = 10.0

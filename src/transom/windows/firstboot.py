@@ -112,7 +112,9 @@ def find_first_boot_problems(egress: Egress, *, platform: str = "", openssh_msi:
         )
 
 
-def _render_user_data(public_key: str, egress: Egress, trust: Iterable[Certificate], platform: _Platform, openssh_msi: str) -> str:
+def _render_user_data(
+    public_key: str, egress: Egress, trust: Iterable[Certificate], platform: _Platform, openssh_msi: str
+) -> str:
     return platform.tags.replace("{}", _render_script(public_key, egress, trust, platform.parts, openssh_msi))
 
 

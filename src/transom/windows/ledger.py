@@ -31,7 +31,7 @@ from typing import Any, Final
 import msgspec
 
 from transom.common.escaping import escape_unprintable
-from transom.windows.host.entries import LedgerError
+from transom.windows.host.ledger_entries import LedgerError
 from transom.windows.host.queries import LEDGER, RESTARTS
 from transom.windows.parts import downtime, environment, installed, keys, powershell, trust, winhttp
 from transom.windows.parts.downtime import Downtime
@@ -219,7 +219,8 @@ class Manager(msgspec.Struct, frozen=True):
     def require_same_manager(self, recorded_name: str) -> None:
         """Raise OtherManager if the ledger names another manager."""
         if self.name and recorded_name and recorded_name != self.name and not self.adopts:
-            whose = f"the host is managed by {escape_unprintable(recorded_name[:_MOST])} (value {MANAGER} of its ledger), and this is {self.name}"
+            manager = escape_unprintable(recorded_name[:_MOST])
+            whose = f"the host is managed by {manager} (value {MANAGER} of its ledger), and this is {self.name}"
             raise OtherManager(f"{whose}. {_REMEDY}")
 
 

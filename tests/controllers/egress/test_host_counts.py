@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transom.controllers.egress.host_counts import WAITS, HostCounts, HostTally
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.kube.objects import ObjectMeta
 from transom.proxy.status import StatusCondition
 from transom.windows.nodes.windows_instance import WindowsInstanceStatus

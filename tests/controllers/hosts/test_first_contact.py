@@ -14,7 +14,7 @@ from tests.support.operator.programs import Program
 from tests.support.waiting import until
 
 from transom.controllers.hosts.status_writer import record_host_key
-from transom.controllers.runtime.cached import INSTANCES
+from transom.controllers.runtime.cached_objects import INSTANCES
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.options import HostTimings
 from transom.hosts.errors import HostKeyChanged, HostKeyNotRecorded

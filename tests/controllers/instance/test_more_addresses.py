@@ -7,12 +7,12 @@ from tests.windows.node_certificates import SERVING_USAGES, pem
 
 from transom.controllers.instance_state.node_identities import NodeIdentities
 from transom.controllers.join.members import Members
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.client import Client
 from transom.kube.objects import ObjectMeta
-from transom.windows.nodes.node_certificates import SERVING, CertificateRequest, ApprovalDecision, decide_approval
+from transom.windows.nodes.node_certificates import SERVING, ApprovalDecision, CertificateRequest, decide_approval
 
 NAME = "ip-10-0-1-2.eu-central-1.compute.internal"
 PUBLIC = "ec2-18-194-1-2.eu-central-1.compute.amazonaws.com"

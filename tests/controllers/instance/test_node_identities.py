@@ -23,7 +23,7 @@ from tests.windows.node_certificates import CLIENT_USAGES, SERVING_USAGES, pem
 
 from transom.controllers.instance_state.node_identities import NodeIdentities
 from transom.controllers.join.bootstrap_tokens import Token
-from transom.controllers.runtime.cached import INSTANCES, CachedInstance
+from transom.controllers.runtime.cached_objects import INSTANCES, CachedInstance
 from transom.controllers.runtime.controller import Leadership
 from transom.kube.client import Client
 from transom.kube.connection import connect

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from transom.controllers.instance_state.writes import InstanceUids
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.instance_state.instance_writes import InstanceUids
+from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.kube.store import Store
 
 

@@ -7,14 +7,13 @@ from tests.support.operator.clusters import PROXY, Cluster
 from tests.support.operator.limited import limited
 from tests.support.waiting import PATIENCE
 
-from transom.controllers.inventory import strays
 from transom.kube.resources import WINDOWS_INSTANCES
 
 pytestmark = pytest.mark.lab
 
 
 async def test_an_instance_elsewhere_says_that_nobody_works_on_it(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strays, "GRACE", 1.0)
+    monkeypatch.setattr(ignored_instances, "GRACE", 1.0)
     host, name = await cluster.simulator.add_host(), f"stray-{cluster.namespace}"
     spec = {"address": host.address, "port": host.port, "username": host.username}
     path = WINDOWS_INSTANCES.build_path("default")

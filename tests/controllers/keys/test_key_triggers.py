@@ -8,7 +8,7 @@ from tests.support.waiting import until
 
 from transom.controllers.keys.controller import KeysController
 from transom.controllers.keys.key_rotation import KeyRotation
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.options import HostTimings
 from transom.kube.client import Client

@@ -17,8 +17,8 @@ from tests.support.management.manifests import egress_proxy
 from tests.support.management.rollouts import CONTROLLERS, SYSTEMD, configuration, initialized, put, until_edited
 
 from lab import cluster_api
-from transom.capi.bootstrap.commit_entries import convert_entries
 from transom.capi.bootstrap.machine_files import DROP_INS, ENV_FILE, build_linux_entries
+from transom.capi.bootstrap.template_patches import convert_entries
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.objects import LinuxSettings
 from transom.proxy.secret import Secret

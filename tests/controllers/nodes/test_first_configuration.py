@@ -12,7 +12,7 @@ from tests.support.operator.nodes import QUICK, SUBNET, WHOLE_NODES, bare, node_
 from tests.support.waiting import until
 from tests.support.workers.payloads import TEXT, write
 
-from transom.controllers.runtime.cached import FIRST
+from transom.controllers.runtime.cached_objects import FIRST
 from transom.kube.resources import NODES
 from transom.windows.nodes import support
 from winsim import Host

@@ -50,7 +50,8 @@ async def defined(cluster: Cluster) -> AsyncIterator[None]:
 async def test_a_nodes_life_uses_each_verb(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It joins, with a mirror of OpenShift's; it is drained, which a budget holds up; it goes with its Machine."""
     monkeypatch.setattr(
-        "transom.controllers.operator.EventRecorder", functools.partial(EventRecorder, repetition_policy=RepetitionPolicy(spacing=0.1))
+        "transom.controllers.operator.EventRecorder",
+        functools.partial(EventRecorder, repetition_policy=RepetitionPolicy(spacing=0.1)),
     )
     namespace = cluster.namespace
     await published(cluster)

@@ -22,7 +22,7 @@ from tests.webhook.clusters import PODS, plain_pod
 
 from transom.controllers.operator import Operator, Options
 from transom.controllers.propagation.controller import parse_kubeconfig, select_proxy
-from transom.controllers.propagation.propagated import CA, CREDENTIALS
+from transom.controllers.propagation.propagated_objects import CA, CREDENTIALS
 from transom.kube.client import Client
 from transom.kube.connection import Connection, connect_untrusted_cluster
 from transom.kube.errors import ConfigurationError, ConnectionFailed, NotFound

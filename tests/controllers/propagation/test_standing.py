@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from tests.support.management.manifests import base, cluster, credentials, egress_proxy, read
 
-from transom.controllers.propagation.propagated import build_objects, has_objects_to_propagate
-from transom.controllers.propagation.standing import PropagationState, build_conditions
-from transom.controllers.propagation.standing import read_propagation_state as standing_of
+from transom.controllers.propagation.propagated_objects import build_objects, has_objects_to_propagate
+from transom.controllers.propagation.propagation_state import PropagationState, build_conditions
+from transom.controllers.propagation.propagation_state import read_propagation_state as standing_of
 from transom.kube.store import ObjectKey
 from transom.pods.environment import build_pod_egress
 from transom.proxy.settings import Egress

@@ -10,7 +10,7 @@ from tests.support.operator.clusters import Cluster
 from transom.controllers.hosts.triggers import get_relevant_fields
 from transom.controllers.rollout import heartbeats
 from transom.controllers.rollout.heartbeats import Heartbeats
-from transom.controllers.runtime.cached import HostNode
+from transom.controllers.runtime.cached_objects import HostNode
 from transom.kube.resources import NODES
 from transom.kube.store import Store
 

@@ -9,7 +9,7 @@ import pytest
 
 from transom.controllers.rollout.drain import DrainProgress, Fate, NodePod, RemainingPod, get_drain_action
 from transom.controllers.rollout.slots import MAX_UNAVAILABLE, UnavailabilitySlots
-from transom.controllers.runtime.cached import CachedInstance, HostNode
+from transom.controllers.runtime.cached_objects import CachedInstance, HostNode
 from transom.controllers.runtime.informers import INSTANCE_INDEXES, MACHINE_SETS, CachedApiMachine, Informers
 from transom.kube.objects import Metadata
 from transom.kube.store import ObjectKey, Store

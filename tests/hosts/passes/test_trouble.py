@@ -254,7 +254,9 @@ async def test_calling_off_calls_every_host_off(simulator: Simulator) -> None:
         host.fail(3, action="hang")
 
     async def work() -> None:
-        async for _ in run_concurrently(hosts, lambda host: apply(host, VALUE), max_concurrent=3, build_default=lambda _, error: error):
+        async for _ in run_concurrently(
+            hosts, lambda host: apply(host, VALUE), max_concurrent=3, build_default=lambda _, error: error
+        ):
             pytest.fail("a host that hangs is done")
 
     task = asyncio.create_task(work())

@@ -9,7 +9,7 @@ from tests.windows.installations import CONTAINERD, EXE, KUBELET, SALT, A, B, ho
 from transom.hosts.errors import NotExpressible
 from transom.hosts.owner import Owner
 from transom.hosts.scripts import host_scripts, install_script
-from transom.hosts.scripts.host_scripts import ServiceTimeouts, Script
+from transom.hosts.scripts.host_scripts import Script, ServiceTimeouts
 from transom.windows.host.host_state import CHANGED, Preparation
 from transom.windows.parts.files import FileRemoval
 from transom.windows.parts.installation import Install

@@ -30,7 +30,9 @@ def test_numbers_of_a_lock() -> None:
     assert isinstance(superseded, Superseded)
     assert superseded.seen == 7
     for boot, item in (("0x1f", 31), ("none", None), ("0x" + DIGITS, None), ("1_0", None)):
-        held = _ChangeResult.from_bytes(f"held\r\nholder {'x' * 5000}\r\nboot {boot}\r\n".encode()).build_not_started_error(OWNER)
+        held = _ChangeResult.from_bytes(f"held\r\nholder {'x' * 5000}\r\nboot {boot}\r\n".encode()).build_not_started_error(
+            OWNER
+        )
         assert isinstance(held, Held)
         assert (held.boot, len(held.holder)) == (item, 256)
 
@@ -41,7 +43,9 @@ def test_tries_that_were_not_asked_for_are_none() -> None:
 
 
 def test_what_was_not_told_to_come_back_did_not() -> None:
-    trouble = _ChangeResult.from_bytes(b"begun\r\nreversing\r\nlost 1- 1077- kubelet\r\n").find_change_error(Plan(), ServiceTimeouts())
+    trouble = _ChangeResult.from_bytes(b"begun\r\nreversing\r\nlost 1- 1077- kubelet\r\n").find_change_error(
+        Plan(), ServiceTimeouts()
+    )
     assert isinstance(trouble, ScriptFailed)
 
 

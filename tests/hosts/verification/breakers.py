@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from transom.hosts.steps.trials import NAME, OWN
+from transom.hosts.steps.change_checks import NAME, OWN
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, LEDGER, SERVICES
 from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, SetValue
 from transom.windows.registry.values import build_sz

@@ -16,7 +16,7 @@ from tests.support.waiting import until
 from tests.support.workers.hosts import everything
 
 from transom.hosts.passes.verification import LIFE
-from transom.hosts.steps.trials import build_change_checks
+from transom.hosts.steps.change_checks import build_change_checks
 from transom.windows.host.queries import LEDGER
 from winsim import Simulator
 from winsim.checkpoint import Checkpoint

@@ -23,14 +23,23 @@ from tests.support.workers.hosts import everything, everything_of
 from transom.cli.checks import Suite, print_results_and_exit, render_junit, report_check
 from transom.cli.commands.verify import create_rehearsal, find_instance
 from transom.cli.output import Format
-from transom.cli.verified import BEGIN, CLAIMS, END, MachineResults, NotWindows, add_to_record, parse_record, update_results_page
+from transom.cli.verification_record import (
+    BEGIN,
+    CLAIMS,
+    END,
+    MachineResults,
+    NotWindows,
+    add_to_record,
+    parse_record,
+    update_results_page,
+)
 from transom.common.check_results import CheckResult
 from transom.hosts.passes import verification
 from transom.hosts.passes.rehearsal import STEPS, run_rehearsal
 from transom.hosts.passes.verification import LIFE, SystemIdentity, VerificationResult, verify_host
 from transom.hosts.ssh.known_hosts import NoHostKeys
+from transom.hosts.steps.change_checks import CLEAR, build_change_checks
 from transom.hosts.steps.checks import CHECKS
-from transom.hosts.steps.trials import CLEAR, build_change_checks
 from winsim import Host, Simulator
 from winsim.editions import SERVER_2019, SERVER_2022, SERVER_2025, Edition
 

@@ -17,7 +17,7 @@ from tests.support.waiting import until
 from tests.windows.node_certificates import CLIENT_USAGES, pem
 
 from transom.controllers.operator import Operator
-from transom.kube.reading import TOO_DEEP
+from transom.kube.decoding import TOO_DEEP
 from transom.manifests.roles import iter_roles
 from transom.sources.api_server import load_objects
 from transom.windows.nodes.node_certificates import CLIENT

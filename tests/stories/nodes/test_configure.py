@@ -103,7 +103,9 @@ class Operator:
     async def configure(self, **options: bool) -> ConfigureResult:
         keys = KnownHostsFile(self.path / "known_hosts")
         worker = WorkerSpec(self.payload, self.facts, self.egress, fetch_anyway=self.fetch_anyway)
-        return await configuring.configure_worker(self.host.access, keys, self.settings, worker, report=self.reports.append, **options)
+        return await configuring.configure_worker(
+            self.host.access, keys, self.settings, worker, report=self.reports.append, **options
+        )
 
     async def remove(self) -> RemovalResult:
         return await removal.restore_host_state(self.host.access, KnownHostsFile(self.path / "known_hosts"), self.settings)

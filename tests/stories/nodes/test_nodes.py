@@ -25,7 +25,7 @@ from tests.support.workers.workloads import RECORDED, RECORDER, RUNNER, VERSIONS
 from tests.support.workers.workloads import SERVICES as WITH_PODS
 
 from lab import openshift, operator_image
-from transom.cli.verified import parse_record
+from transom.cli.verification_record import parse_record
 from transom.hosts.ssh.ssh_client import compute_public_hash
 from transom.kube.client import Client
 from transom.kube.connection import connect
@@ -471,7 +471,9 @@ async def verified_as_written_down(installed: Installation) -> None:
     connection = connect(str(installed.control_plane.kubeconfig))
     try:
         found = await verify_cluster(
-            Client(connection), VerificationRequest(create_namespace_name(), AGNHOST_IMAGE, AGNHOST_IMAGE), timeouts=VerificationTimeouts(starting=25)
+            Client(connection),
+            VerificationRequest(create_namespace_name(), AGNHOST_IMAGE, AGNHOST_IMAGE),
+            timeouts=VerificationTimeouts(starting=25),
         )
     finally:
         await connection.close()

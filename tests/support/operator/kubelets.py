@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.support.operator.clusters import QUICK, Cluster
 
-from transom.controllers.runtime.cached import FIRST
+from transom.controllers.runtime.cached_objects import FIRST
 from transom.kube.errors import ConnectionFailed, NotFound, StatusError
 from transom.kube.objects import UnstructuredObject
 from transom.kube.reflector import Reflector

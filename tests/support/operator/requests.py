@@ -13,7 +13,7 @@ from transom.controllers.certificates.controller import CertificatesController
 from transom.controllers.join.bootstrap_tokens import Token
 from transom.controllers.join.members import Members
 from transom.controllers.operator import Operator
-from transom.controllers.runtime.cached import INSTANCES
+from transom.controllers.runtime.cached_objects import INSTANCES
 from transom.controllers.runtime.controller import Leadership
 from transom.hosts.owner import Owner
 from transom.kube.client import Client

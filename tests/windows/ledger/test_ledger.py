@@ -3,7 +3,7 @@
 import pytest
 
 from transom.windows import ledger
-from transom.windows.host.entries import LedgerError
+from transom.windows.host.ledger_entries import LedgerError
 from transom.windows.host.queries import LEDGER
 from transom.windows.parts import trust
 from transom.windows.parts.downtime import DEFERRED

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from transom.windows import ledger
-from transom.windows.host.entries import FormerValue, LedgerError
 from transom.windows.host.host_state import Preparation
+from transom.windows.host.ledger_entries import FormerValue, LedgerError
 from transom.windows.host.queries import LEDGER
 from transom.windows.ledger import Ledger
 from transom.windows.parts.downtime import DeferredRestart, Downtime

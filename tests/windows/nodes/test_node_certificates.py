@@ -18,8 +18,8 @@ from tests.windows.node_certificates import CLIENT_USAGES, SERVING_USAGES, pem
 from transom.windows.nodes.node_certificates import (
     CLIENT,
     SERVING,
-    CertificateRequest,
     ApprovalDecision,
+    CertificateRequest,
     KnownNode,
     Member,
     ReservedIdentities,

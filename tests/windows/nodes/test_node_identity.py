@@ -6,10 +6,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from transom.windows.nodes.node_identity import (
-    IdentityCandidate,
     ClusterView,
-    NameHolder,
     Identity,
+    IdentityCandidate,
+    NameHolder,
     NodeRecord,
     SeenNode,
     rank_claim,
@@ -101,7 +101,12 @@ def test_what_is_an_instances(candidate: IdentityCandidate, around: ClusterView,
         (one(NODE, record=JOINED, said="win-7"), view(OWN), "NodeNameChanged", "transom forget HOST --node"),
         (one(NODE, record=JOINED, named="win-7"), view(OWN), "NodeNameChanged", "spec.nodeName is win-7"),
         (one(NODE, record=JOINED, machine="win-7"), view(OWN), "NodeNameChanged", "its Machine names win-7"),
-        (one(NODE, record=NodeRecord("win-1", "", "Name"), said="win-7"), view(), "NodeNameChanged", "transom forget HOST --node"),
+        (
+            one(NODE, record=NodeRecord("win-1", "", "Name"), said="win-7"),
+            view(),
+            "NodeNameChanged",
+            "transom forget HOST --node",
+        ),
         (one(NODE, record=NodeRecord("win-1", "u-1", "Address"), said="linux-1"), view(OWN, LINUX), "NodeNameTaken", "linux-1"),
         # its Node was deleted, and somebody else makes one of its name
         (one(NODE, record=JOINED), view(msgspec.structs.replace(ANEW, system="linux")), "NodeNameTaken", "linux"),
@@ -170,7 +175,11 @@ def test_a_recorded_node_is_nobody_elses_and_stays(around: ClusterView, said: st
 @given(_VIEWS, _NAMES | st.text(), st.sampled_from([NODE, EGRESS]), st.sampled_from(["u-1", "u-2", "u-8", "u-9"]))
 def test_what_another_has_recorded_is_never_given(around: ClusterView, said: str, base: IdentityCandidate, uid: str) -> None:
     taken = msgspec.structs.replace(around, owners={uid: "t/other"})
-    for candidate in (one(base, said=said), one(base, named="win-2"), one(base, record=NodeRecord("win-1", "u-5", "Certificate"))):
+    for candidate in (
+        one(base, said=said),
+        one(base, named="win-2"),
+        one(base, record=NodeRecord("win-1", "u-5", "Certificate")),
+    ):
         assert resolve_identity(candidate, taken).uid != uid
 
 

@@ -5,8 +5,13 @@ import re
 
 import pytest
 
-from transom.windows.host.entries import compute_value_digest
-from transom.windows.parts.environment_items import DesiredItems, find_type_fault, merge_machine_variable, merge_service_environment
+from transom.windows.host.ledger_entries import compute_value_digest
+from transom.windows.parts.environment_items import (
+    DesiredItems,
+    find_type_fault,
+    merge_machine_variable,
+    merge_service_environment,
+)
 from transom.windows.registry.registry import NamedValue
 from transom.windows.registry.values import Value, ValueType, build_binary, build_expand_sz, build_multi_sz, build_sz
 

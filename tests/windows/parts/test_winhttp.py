@@ -111,5 +111,6 @@ def test_the_note_of_the_first_boot_is_one_of_the_ledger(before: Value | None) -
     registry = host(build_binary(settings)).registry.apply_edits([SetValue(LEDGER, "WinHTTP", build_sz(json.dumps(note)))])
     assert ledger.read(registry).winhttp is not None
     assert (
-        proxy(predict_state(ObservedState(registry), plan(build_desired_settings(NOTHING), ObservedState(registry), SALT))) == before
+        proxy(predict_state(ObservedState(registry), plan(build_desired_settings(NOTHING), ObservedState(registry), SALT)))
+        == before
     )

@@ -172,7 +172,9 @@ def test_what_a_person_changed_survives_removal(actual: ObservedState, desired: 
         return
     theirs = f"{name}=http://theirs.x"
     edited = [theirs if item.split("=")[0] == name else item for item in value.to_texts()]
-    host = msgspec.structs.replace(host, registry=host.registry.apply_edits([SetValue(path, "Environment", build_multi_sz(edited))]))
+    host = msgspec.structs.replace(
+        host, registry=host.registry.apply_edits([SetValue(path, "Environment", build_multi_sz(edited))])
+    )
     drift = [s for s in plan(desired, host, SALT).steps if s.target == f"{service}: {name}"]
     assert [("drift" in s.reason, s.action) for s in drift] == [(True, "replace")]
     gone = applied(NOTHING, host)
@@ -209,7 +211,9 @@ def test_what_group_policy_holds_is_reported_and_left_until_it_lets_go() -> None
     )
     blob = certificates.build_blob(der(root), sha1(root))
     desired = DesiredState(Registry().apply_edits([SetValue(path, "Blob", blob)]))
-    bare = ObservedState(Registry().apply_edits([CreateKey(certificates.get_store_path("ROOT")), SetValue(policy, "Blob", blob)]))
+    bare = ObservedState(
+        Registry().apply_edits([CreateKey(certificates.get_store_path("ROOT")), SetValue(policy, "Blob", blob)])
+    )
     planned = plan(desired, bare, SALT)
     assert planned.warnings == (f"ROOT: {sha1(root)} CN=Corp Root 1: group policy already holds it; left to the policy",)
     assert [edit.path for edit in planned.edits if not edit.path.startswith(LEDGER)] == []

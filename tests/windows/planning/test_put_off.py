@@ -15,7 +15,9 @@ from transom.windows.registry.values import build_multi_sz
 
 SALT = b"0123456789abcdef"
 KEY = rf"{SERVICES}\kubelet"
-HOST = ObservedState(Registry().apply_edits([CreateKey(KEY)]), (Service("kubelet", ServiceState.RUNNING),), boot=7, dependencies={})
+HOST = ObservedState(
+    Registry().apply_edits([CreateKey(KEY)]), (Service("kubelet", ServiceState.RUNNING),), boot=7, dependencies={}
+)
 NOTHING = DesiredState(Registry().apply_edits([CreateKey(KEY)]))
 
 

@@ -136,7 +136,11 @@ def decode_content(file: Mapping[str, Any]) -> str:
 
 
 def build_entries_patch(
-    spec: Mapping[str, Any] | None, wanted: Entries, secrets: frozenset[str], spec_path: Sequence[str], generation: int | None = None
+    spec: Mapping[str, Any] | None,
+    wanted: Entries,
+    secrets: frozenset[str],
+    spec_path: Sequence[str],
+    generation: int | None = None,
 ) -> EntriesPatch:
     """Build the patch that leaves only `wanted` from Transom in a KubeadmConfigSpec at the path `at` of its object.
 

@@ -117,13 +117,17 @@ class MachineIndex:
             return own_namespace, ""
         # `class` and `classNamespace` in v1beta1, `classRef` in v1beta2
         name = get_nested_value(topology, "class") or get_nested_value(topology, "classRef", "name") or ""
-        namespace = get_nested_value(topology, "classNamespace") or get_nested_value(topology, "classRef", "namespace") or own_namespace
+        namespace = (
+            get_nested_value(topology, "classNamespace") or get_nested_value(topology, "classRef", "namespace") or own_namespace
+        )
         return str(namespace), str(name)
 
     def find_kubeadm_control_plane(self, cluster: Cluster) -> MachineObject | None:
         """Return the KubeadmControlPlane of a cluster, else the KubeadmControlPlaneTemplate of its class."""
         if cluster.control_plane:
-            control_plane = self.find_object(cluster.metadata.namespace or "", cluster.control_plane, cluster.control_plane_name)
+            control_plane = self.find_object(
+                cluster.metadata.namespace or "", cluster.control_plane, cluster.control_plane_name
+            )
             return control_plane if cluster.control_plane == KUBEADM_CONTROL_PLANE else None
         own_class = self.find_cluster_class(cluster)
         part = get_nested_value(own_class.spec, "controlPlane") if own_class is not None else None
@@ -241,7 +245,9 @@ class MachineIndex:
         reference = get_nested_value(part, "templateRef") or get_nested_value(part, "ref")
         family = CONTROL_PLANES.get(without_template_suffix(str(get_nested_value(reference, "kind"))))
         if family is not None and family is not MachineFamily.TALOS:
-            templates.append(ClassTemplate(self._build_referenced_template(family, reference, own_class.namespace, control_plane=True)))
+            templates.append(
+                ClassTemplate(self._build_referenced_template(family, reference, own_class.namespace, control_plane=True))
+            )
         for item, of_pools in _iter_worker_classes(own_class):
             reference = _get_class_bootstrap(item)
             worker_family = BOOTSTRAPS.get(without_template_suffix(str(get_nested_value(reference, "kind"))))

@@ -87,7 +87,9 @@ def _build_image_state(egress: Egress) -> ObservedState:
     services = tuple(name for name in IMAGE_SERVICES if is_listed(name, egress.windows.services))
     keys = [rf"{SERVICES}\{name}" for name in services]
     keys += [certificates.get_store_path(name) for name in (certificates.ROOT, certificates.CA)]
-    return ObservedState(_build_empty_keys(keys), tuple(Service(name, ServiceState.STOPPED) for name in services), dependencies={})
+    return ObservedState(
+        _build_empty_keys(keys), tuple(Service(name, ServiceState.STOPPED) for name in services), dependencies={}
+    )
 
 
 def _build_empty_keys(paths: Iterable[str]) -> Registry:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.capi.bootstrap.commit_entries import build_entries
 from transom.capi.bootstrap.injection import list_foreign_drop_ins
 from transom.capi.bootstrap.machine_files import is_own_path
 from transom.capi.bootstrap.machine_index import (
@@ -34,6 +33,7 @@ from transom.capi.bootstrap.machine_kinds import (
     needs_entries,
     sanitize_kind,
 )
+from transom.capi.bootstrap.template_patches import build_entries
 from transom.capi.bootstrap.windows_proxy import PROXY_CMD
 from transom.capi.values.cluster_identity import InvalidIdentity, build_systemd_name, get_cluster_id
 from transom.capi.values.cluster_objects import get_namespaced_name
@@ -204,7 +204,11 @@ def _list_machine_configs(objects: Iterable[MachineObject]) -> set[tuple[str, st
     """Return namespace and name of the KubeadmConfigs that Machines without an owner refer to: Transom does not edit them."""
     machines = (item for item in objects if item.kind == "Machine" and is_worker(item))
     references = ((item.namespace, get_nested_value(item.spec, "bootstrap", "configRef")) for item in machines)
-    return {(namespace, str(get_nested_value(item, "name"))) for namespace, item in references if get_nested_value(item, "kind") == "KubeadmConfig"}
+    return {
+        (namespace, str(get_nested_value(item, "name")))
+        for namespace, item in references
+        if get_nested_value(item, "kind") == "KubeadmConfig"
+    }
 
 
 def _check_foreign_drop_ins(cluster: Cluster, egress: Egress, index: MachineIndex) -> Iterator[Finding]:
@@ -305,7 +309,9 @@ def _list_ignition_users(cluster: Cluster, index: MachineIndex) -> set[tuple[str
         reference = get_nested_value(part, "bootstrap", "configRef")
         config = index.find_object(namespace, get_nested_value(reference, "kind"), get_nested_value(reference, "name"))
         if config is not None:
-            pairs.append((get_nested_value(config.spec, *SPEC_PATHS.get(config.kind, ())), get_nested_value(part, "infrastructureRef")))
+            pairs.append(
+                (get_nested_value(config.spec, *SPEC_PATHS.get(config.kind, ())), get_nested_value(part, "infrastructureRef"))
+            )
     return {
         (str(get_nested_value(reference, "kind")), str(get_nested_value(reference, "name")))
         for spec, reference in pairs

@@ -152,7 +152,9 @@ def find_identity_conflicts(clusters: Collection[Cluster]) -> dict[tuple[str, st
         holder, *others = sorted(several, key=lambda item: _get_sort_key(item, identity))
         for other in others:
             known = other.metadata.creation_timestamp is not None and holder.metadata.creation_timestamp is not None
-            duplicates[get_namespaced_name(other)] = IdentityConflict(get_namespaced_name(holder), get_namespaced_name(other), identity, known)
+            duplicates[get_namespaced_name(other)] = IdentityConflict(
+                get_namespaced_name(holder), get_namespaced_name(other), identity, known
+            )
     return duplicates
 
 

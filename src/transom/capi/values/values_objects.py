@@ -43,7 +43,9 @@ def render_values_secret(egress: Egress) -> Secret:
     """
     http, https = egress.http_proxy, egress.https_proxy
     http_url, https_url = http.reveal() if http else "", https.reveal() if https else ""
-    names = _drop_empty_values(httpProxy=http_url, httpsProxy=https_url, http=http_url, https=https_url, noProxy=egress.no_proxy)
+    names = _drop_empty_values(
+        httpProxy=http_url, httpsProxy=https_url, http=http_url, https=https_url, noProxy=egress.no_proxy
+    )
     upstream = _drop_empty_values(http_proxy=http_url, https_proxy=https_url, no_proxy=egress.no_proxy)
     variables = _drop_empty_values(NO_PROXY=egress.no_proxy, HTTP_PROXY=http_url, HTTPS_PROXY=https_url)
     env = [{"name": name, "value": value} for name, value in variables.items()]

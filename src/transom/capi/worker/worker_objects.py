@@ -123,7 +123,9 @@ class _WorkerBuilder:
         for index, item in enumerate(inputs.files):
             try:
                 data = base64.b64decode(item.content_base64, validate=True) if item.content_base64 else item.content.encode()
-                carried = file_content.encode_file_content(item.path.replace("\\", "/"), data, item.permissions, inputs.deployment)
+                carried = file_content.encode_file_content(
+                    item.path.replace("\\", "/"), data, item.permissions, inputs.deployment
+                )
             except binascii.Error:
                 findings.append(self._checks.build_finding("error", ("files", index, "contentBase64"), "not valid base64"))
                 continue

@@ -12,7 +12,7 @@ from transom.cli.host_selection import HostSelection
 from transom.cli.messages import print_to_stderr
 from transom.cli.options import Output, with_option_groups
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
-from transom.cli.stopping import mark_stop_reported, get_signal_name
+from transom.cli.stopping import get_signal_name, mark_stop_reported
 
 if TYPE_CHECKING:
     from transom.controllers.clusters.adoption import PeerObject, PublicClusters

@@ -7,7 +7,7 @@ import typer
 from transom.cli.findings import Source, examine_or_fail
 from transom.cli.hosts import UNTOUCHED, HostOptions, exit_with_result, print_hosts, run_host_command
 from transom.cli.options import Output, with_option_groups
-from transom.cli.output import ExitCode, Format, fail, exit_when_stopped
+from transom.cli.output import ExitCode, Format, exit_when_stopped, fail
 
 if TYPE_CHECKING:
     from transom.apply.report import HostReport
@@ -93,7 +93,7 @@ def _apply_or_compare(
         import msgspec
 
         from transom.apply.report import Report, merge_reports
-        from transom.cli.manager import find_manager, find_foreign_hosts, pause_instances
+        from transom.cli.manager import find_foreign_hosts, find_manager, pause_instances
         from transom.cli.rollout import apply_settings, compare_hosts
 
         operators = source

@@ -84,7 +84,9 @@ def worker(
     control_plane_version: Annotated[
         str | None,
         typer.Option(
-            "--control-plane-version", metavar="v1.N.M", help="Version of the control plane, to check_templates the version skew."
+            "--control-plane-version",
+            metavar="v1.N.M",
+            help="Version of the control plane, to check_templates the version skew.",
         ),
     ] = None,
     windows: Annotated[
@@ -201,7 +203,9 @@ def _get_flag(field: str) -> str:
     return "--cluster-namespace" if field == "namespace" else f"--{field.replace('_', '-')}"
 
 
-def _fill_inputs_from_cluster(source: Source, inputs: "WorkerInputs", *, named: bool) -> "tuple[WorkerInputs, Egress | None, str]":
+def _fill_inputs_from_cluster(
+    source: Source, inputs: "WorkerInputs", *, named: bool
+) -> "tuple[WorkerInputs, Egress | None, str]":
     """Read the Cluster: the inputs with its networks, its settings, and its id; without `named` also its namespace.
 
     All come from the manifests, or from the management cluster of a named context; without these nothing is known.
@@ -252,7 +256,10 @@ def _find_infrastructure(source: Source, inputs: "WorkerInputs") -> "dict[str, A
     for cluster in (item for item in objects if item.get("kind") == "Cluster" and _get_namespaced_name(item) == key):
         reference = cluster["spec"].get("infrastructureRef") or {}
         for item in objects:
-            if item.get("kind") == reference.get("kind") and _get_namespaced_name(item) == (inputs.namespace, reference.get("name")):
+            if item.get("kind") == reference.get("kind") and _get_namespaced_name(item) == (
+                inputs.namespace,
+                reference.get("name"),
+            ):
                 return item
     return None
 

@@ -50,7 +50,11 @@ def check(
             require_registry_image("--image", image, any_registry=False)
 
     async def run(client: "Client") -> "tuple[str, tuple[InstallCheck, ...]]":
-        work = _check_before_install(client, cluster.own_namespace, image) if pre else _check_after_install(client, cluster.own_namespace)
+        work = (
+            _check_before_install(client, cluster.own_namespace, image)
+            if pre
+            else _check_after_install(client, cluster.own_namespace)
+        )
         return describe_server(client.connection), await work
 
     try:

@@ -11,7 +11,7 @@ from transom.cli.cluster import describe_server, run_with_client
 from transom.cli.findings import WITHOUT_CLUSTER, Source
 from transom.cli.messages import print_to_stderr
 from transom.cli.options import Output, with_option_groups
-from transom.cli.output import ExitCode, Format, fail, get_columns, print_data, print_lines, exit_when_stopped, wrap_line
+from transom.cli.output import ExitCode, Format, exit_when_stopped, fail, get_columns, print_data, print_lines, wrap_line
 from transom.cli.output_files import Force, refuse_conflicts
 from transom.cli.stopping import run_until_stopped
 from transom.common.counting import format_count
@@ -19,7 +19,7 @@ from transom.common.counting import format_count
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from transom.diagnosis.snapshot import Diagnosis, SkippedCheck, ClusterSnapshot
+    from transom.diagnosis.snapshot import ClusterSnapshot, Diagnosis, SkippedCheck
     from transom.kube.client import Client
 
 
@@ -109,12 +109,14 @@ def _format_skipped(skipped: "Iterable[SkippedCheck]") -> "Iterable[str]":
 
 def _observe_directory(source: Source, bundle: Path | None, *, facts: bool) -> "tuple[ClusterSnapshot, int]":
     """Return the observed state, and the number of files in the bundle."""
-    from transom.diagnosis.reading import observe_values, with_settings
+    from transom.diagnosis.observed_state import observe_values, with_settings
     from transom.sources.directory import iter_values, load_objects
 
     paths = source.filename or []
     objects = load_objects(paths, source.own_namespace)
-    seen = with_settings(observe_values(iter_values(paths), " ".join(paths), source.own_namespace, datetime.now(UTC)), objects, None)
+    seen = with_settings(
+        observe_values(iter_values(paths), " ".join(paths), source.own_namespace, datetime.now(UTC)), objects, None
+    )
     if bundle is None:
         return seen, 0
     from transom.cli.bundle import read_host_facts, write_bundle
@@ -127,10 +129,14 @@ def _observe_directory(source: Source, bundle: Path | None, *, facts: bool) -> "
         return seen, run_until_stopped(collect())
 
 
-async def _observe_cluster(client: "Client", source: Source, bundle: Path | None, *, facts: bool) -> "tuple[ClusterSnapshot, int]":
+async def _observe_cluster(
+    client: "Client", source: Source, bundle: Path | None, *, facts: bool
+) -> "tuple[ClusterSnapshot, int]":
     from transom.cli.observation import observe_for_doctor
 
-    seen, objects = await observe_for_doctor(client, describe_server(client.connection), source.own_namespace, datetime.now(UTC))
+    seen, objects = await observe_for_doctor(
+        client, describe_server(client.connection), source.own_namespace, datetime.now(UTC)
+    )
     if bundle is None:
         return seen, 0
     from transom.cli.bundle import read_host_facts, write_bundle

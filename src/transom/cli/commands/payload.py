@@ -8,7 +8,7 @@ import typer
 
 from transom.cli.examples import build_epilog
 from transom.cli.messages import print_to_stderr
-from transom.cli.output import ExitCode, Format, fail, print_data, print_document, print_lines, exit_when_stopped
+from transom.cli.output import ExitCode, Format, exit_when_stopped, fail, print_data, print_document, print_lines
 from transom.cli.output_files import Force, refuse_conflicts, write_files
 from transom.cli.stopping import run_until_stopped
 from transom.common.regular_files import open_regular_file, read_regular_file
@@ -71,7 +71,9 @@ def default(
         print_document(files["payload.yaml"].decode())
         return
     write_files("--output-dir", directory, files, force=force)
-    print_to_stderr(f"transom: wrote payload.yaml and its scripts to {directory}; `transom payload build {directory}` completes it")
+    print_to_stderr(
+        f"transom: wrote payload.yaml and its scripts to {directory}; `transom payload build {directory}` completes it"
+    )
     if "cluster.yaml" in files:
         rights = ", and kube-proxy's rights" if kind == "kubeadm" else ""
         print_to_stderr(f"transom: kubectl apply -f {directory / 'cluster.yaml'}, once: RuntimeClasses of Windows pods{rights}")
@@ -157,7 +159,9 @@ def build(
         if image is not None:
             absent = {file.source for file in parsed.files if file.source and not (directory / file.source).exists()}
             extract_files(image, "payload", absent, directory)
-        with exit_when_stopped(f"before {directory} was complete: downloaded files stay, and the next build continues with them"):
+        with exit_when_stopped(
+            f"before {directory} was complete: downloaded files stay, and the next build continues with them"
+        ):
             lock = run_until_stopped(fetched(parsed, directory, read_lock_file(directory), print_to_stderr))
         if lock.files:
             (directory / LOCK).write_bytes(lock.to_json())
@@ -263,7 +267,9 @@ def _write_image(directory: Path, target: Path, base: Path | None, architecture:
     version = opened.payload.version
     annotations = {"org.opencontainers.image.title": "transom-payload", "org.opencontainers.image.version": version}
     digest = made.write([Image((*below.layers, layer), architecture, below.config)], version, annotations)
-    print_to_stderr(f"transom: wrote the image to {target}: skopeo copy oci:{target}:{version} docker://REGISTRY/NAME:{version}")
+    print_to_stderr(
+        f"transom: wrote the image to {target}: skopeo copy oci:{target}:{version} docker://REGISTRY/NAME:{version}"
+    )
     print_to_stderr(f"transom: transom manifests --payload-image REGISTRY/NAME:{version}@{digest}")
 
 

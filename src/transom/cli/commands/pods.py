@@ -90,7 +90,7 @@ def outdated(
     The output lists the owners of these pods, with the command that replaces the pods. Pods keep the environment that they
     were created with. Transom does not restart them.
     """
-    from transom.pods.outdated import find_outdated
+    from transom.pods.outdated_pods import find_outdated
     from transom.sources.api_server import UNKNOWN, HashKeyUnread, compute_pod_egress
 
     if all_namespaces and source.namespace:
@@ -132,7 +132,7 @@ def _explain_live_pod(name: str, source: Source) -> _PodExplanation:
     """Explain a pod of the cluster; without `namespace` it is in the context's."""
     from transom.common.escaping import NAME
     from transom.pods.namespace_services import add_service_names, build_short_names
-    from transom.pods.outdated import is_outdated
+    from transom.pods.outdated_pods import is_outdated
     from transom.pods.patch import build_patch
     from transom.sources.api_server import UNKNOWN, compute_pod_egress
 
@@ -301,7 +301,10 @@ def _to_json_data(explanation: _PodExplanation) -> dict[str, Any]:
         "noProxyServices": explanation.names if explanation.adds_names and _has_added_no_proxy(made) else (),
         "warnings": [
             *made.warnings,
-            *(_format_service_warning(item, () if explanation.adds_names else explanation.names) for item in explanation.services),
+            *(
+                _format_service_warning(item, () if explanation.adds_names else explanation.names)
+                for item in explanation.services
+            ),
         ],
         "patch": made.operations,
     }

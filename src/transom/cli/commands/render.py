@@ -91,7 +91,9 @@ def render(
             print_document(_REFERENCES)
             print_document(to_yaml_stream(references))
         if not rendered and not references:
-            print_to_stderr(_NOTHING + ("; --output-dir writes the registry files of hosts" if objects.windows_instances else ""))
+            print_to_stderr(
+                _NOTHING + ("; --output-dir writes the registry files of hosts" if objects.windows_instances else "")
+            )
 
 
 def _write_first_machine(settings: "ResolvedSettings", output_dir: str | None, *, force: bool) -> None:
@@ -147,7 +149,9 @@ def _print_peer_values(
         print_to_stderr(f"transom: wrote cluster-apps-operator-values.yaml to {output_dir}")
         return
     if hide:
-        print_to_stderr("note: the URLs hold credentials and are left out: --show-secrets prints them, --output-dir writes them")
+        print_to_stderr(
+            "note: the URLs hold credentials and are left out: --show-secrets prints them, --output-dir writes them"
+        )
     print_document(text)
 
 

@@ -32,7 +32,7 @@ def rollback(source: Source, hosts: HostOptions, output: Output = Format.TEXT, d
 
         from transom.apply.report import merge_reports
         from transom.apply.target import list_targets
-        from transom.cli.manager import find_manager, find_foreign_hosts
+        from transom.cli.manager import find_foreign_hosts, find_manager
         from transom.cli.rollout import compare_hosts, roll_back_settings
 
         objects, examined = examine_or_fail(source)

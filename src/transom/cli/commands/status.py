@@ -12,15 +12,15 @@ from transom.cli.completion import complete_part, complete_status_arguments
 from transom.cli.findings import Source
 from transom.cli.messages import print_to_stderr
 from transom.cli.options import Output, parse_duration_option, with_option_groups
-from transom.cli.output import ExitCode, Format, fail, get_columns, print_data, print_lines, exit_when_stopped
+from transom.cli.output import ExitCode, Format, exit_when_stopped, fail, get_columns, print_data, print_lines
 from transom.cli.stopping import mark_stop_reported
 
 if TYPE_CHECKING:
-    from transom.cli.observation import QueryResults, ListQuery
+    from transom.cli.observation import ListQuery, QueryResults
     from transom.diagnosis.overview import Overview
     from transom.diagnosis.snapshot import ReadFailure
     from transom.kube.client import Client
-    from transom.pods.outdated import OutdatedWorkload
+    from transom.pods.outdated_pods import OutdatedWorkload
 
 
 @with_option_groups
@@ -84,7 +84,7 @@ def status(
     elif about:
         _print_host_details(source, about[1], output)
     elif source.filename:
-        from transom.cli.last_known import read_recorded_overview
+        from transom.cli.host_records import read_recorded_overview
 
         _print_overview(read_recorded_overview(source, selector), output)
     elif watch:
@@ -92,7 +92,10 @@ def status(
 
         try:
             run_with_client(
-                source, lambda client: watch_status(client, _list_queries(source, namespace, selector), source.own_namespace, source.context)
+                source,
+                lambda client: watch_status(
+                    client, _list_queries(source, namespace, selector), source.own_namespace, source.context
+                ),
             )
         except KeyboardInterrupt:
             raise SystemExit(ExitCode.INTERRUPTED) from None
@@ -113,7 +116,7 @@ def _wait_until_ready(
     import msgspec
 
     from transom.cli.status_wait import StatusWait, iter_missing_lines
-    from transom.diagnosis.outstanding import ALL_HOSTS, SOME_HOSTS, Part, WaitCriteria
+    from transom.diagnosis.unready_items import ALL_HOSTS, SOME_HOSTS, Part, WaitCriteria
 
     try:
         parts = tuple(map(Part, conditions))
@@ -210,7 +213,7 @@ async def _find_outdated_pods(client: "Client", namespace: str) -> "tuple[Outdat
 def _print_host_details(source: Source, name: str, output: Format) -> None:
     import msgspec
 
-    from transom.cli.host_story import iter_detail_lines, read_cluster_details, read_directory_details
+    from transom.cli.host_details import iter_detail_lines, read_cluster_details, read_directory_details
 
     story = (
         read_directory_details(source, name)

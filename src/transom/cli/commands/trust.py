@@ -63,7 +63,9 @@ def inspect(
             index = bundle.certificates.index(certificate) + 1
             print_to_stderr(f"{file}: warning: certificate {index} {text}")
         if read.form != "PEM":
-            print_to_stderr(f"{file}: warning: this is {read.form}: a ConfigMap of CAs needs PEM in UTF-8 ({_CONVERSIONS[read.form]})")
+            print_to_stderr(
+                f"{file}: warning: this is {read.form}: a ConfigMap of CAs needs PEM in UTF-8 ({_CONVERSIONS[read.form]})"
+            )
     else:
         print_data([_as_json(certificate) for certificate in bundle.certificates], output)
 

@@ -8,7 +8,7 @@ from transom.cli.cluster import ClusterOptions, describe_server, run_with_client
 from transom.cli.messages import print_to_stderr
 from transom.cli.options import with_option_groups
 from transom.cli.output import ExitCode, fail
-from transom.cli.stopping import mark_stop_reported, get_signal_name
+from transom.cli.stopping import get_signal_name, mark_stop_reported
 
 if TYPE_CHECKING:
     from transom.kube.client import Client
@@ -46,6 +46,7 @@ def uninstall(
         mark_stop_reported()
         standing = started[0].standing if started else "before anything was done"
         fail(
-            f"stopped by {get_signal_name()} {standing}; the cluster continues what was started. Run the command again to continue",
+            f"stopped by {get_signal_name()} {standing}; the cluster continues what was started."
+            " Run the command again to continue",
             ExitCode.INTERRUPTED,
         )

@@ -84,7 +84,7 @@ def host(
     Without --change, the command only reads, and is safe on a node in use. It leaves nothing on the machine: after Ctrl-C,
     it prints the maximum time for the cleanup. The exit code is 1 if a check fails, and 3 if the host cannot be read.
     """
-    from transom.cli.checks import Suite, print_results_and_exit, print_partial_results, report_check, update_file
+    from transom.cli.checks import Suite, print_partial_results, print_results_and_exit, report_check, update_file
     from transom.cli.messages import print_to_stderr as tell_line
     from transom.cli.state import build_pass_settings, open_host_keys
     from transom.hosts.errors import HostError
@@ -115,7 +115,9 @@ def host(
 
     try:
         with register_stop_plan(build_stop_plan):
-            work = verify_host(access, known, made, record_check, rehearsal=tried, only=_select_checks(only or [], change=change))
+            work = verify_host(
+                access, known, made, record_check, rehearsal=tried, only=_select_checks(only or [], change=change)
+            )
             verified = run_until_stopped(work, reports=True)
     except HostError as error:
         fail(f"{address}: {error}", ExitCode.NOT_READ)
@@ -127,7 +129,9 @@ def host(
         tell_line(f"transom: --record {record}: nothing is recorded, because this is not Windows ({verified.origin.stand_in})")
     elif record is not None:
         update_file("--record", record, lambda before: _update_record(before, verified))
-    print_results_and_exit({"address": address, "build": verified.build}, verified.checks, Suite("host", address), report, output)
+    print_results_and_exit(
+        {"address": address, "build": verified.build}, verified.checks, Suite("host", address), report, output
+    )
     if record is not None and not is_recordable:
         raise SystemExit(ExitCode.NOT_DONE)
 
@@ -135,7 +139,7 @@ def host(
 def _update_record(before: bytes, verified: "VerificationResult") -> bytes:
     import datetime
 
-    from transom.cli.verified import add_to_record
+    from transom.cli.verification_record import add_to_record
 
     return add_to_record(before, verified, datetime.datetime.now(datetime.UTC).date().isoformat())
 
@@ -143,8 +147,8 @@ def _update_record(before: bytes, verified: "VerificationResult") -> bytes:
 def _select_checks(only: list[str], *, change: bool) -> list[str]:
     """Return the selected checks; end the command if a name matches none."""
     from transom.hosts.passes.verification import LIFE
+    from transom.hosts.steps.change_checks import build_change_checks
     from transom.hosts.steps.checks import CHECKS
-    from transom.hosts.steps.trials import build_change_checks
 
     names = [check.id for check in CHECKS]
     changing = [*(check.id for check in build_change_checks("", b"")), LIFE]

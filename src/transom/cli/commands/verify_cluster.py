@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from transom.cli.checks import JUnit, Suite, print_results_and_exit, print_partial_results
+from transom.cli.checks import JUnit, Suite, print_partial_results, print_results_and_exit
 from transom.cli.checks import report_check as tell_check
 from transom.cli.cluster import ClusterOptions, run_with_client
 from transom.cli.messages import print_to_stderr
@@ -137,7 +137,13 @@ def cluster(
         print_to_stderr(f"transom: {line}")
 
     async def run_verification(client: "Client") -> "tuple[str, tuple[CheckResult, ...]]":
-        from transom.verification.cluster_verification import VerificationTimeouts, describe_reboot, validate_with_server, estimate_stop_seconds, verify_cluster
+        from transom.verification.cluster_verification import (
+            VerificationTimeouts,
+            describe_reboot,
+            estimate_stop_seconds,
+            validate_with_server,
+            verify_cluster,
+        )
 
         nonlocal server_url
         server = server_url = client.connection.server
@@ -183,7 +189,9 @@ def _build_verification_request(
     windows = image or AGNHOST_IMAGE
     pair = (windows, linux_image or windows)
     windows, linux = (to_mirror(item, mirror) for item in pair) if mirror else pair
-    return VerificationRequest(create_namespace_name(), windows, linux, labels, egress=egress, direct=direct, reboot=reboot, **options)
+    return VerificationRequest(
+        create_namespace_name(), windows, linux, labels, egress=egress, direct=direct, reboot=reboot, **options
+    )
 
 
 def _delete_leftovers(options: ClusterOptions, output: Format) -> None:

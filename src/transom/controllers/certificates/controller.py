@@ -11,7 +11,7 @@ import structlog
 from transom.controllers.join.bootstrap_tokens import LABEL
 from transom.controllers.join.members import Members
 from transom.controllers.join.reserved_names import ReservedNameFinder
-from transom.controllers.runtime.cached import INSTANCES, CachedInstance, HostNode
+from transom.controllers.runtime.cached_objects import INSTANCES, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings
@@ -22,8 +22,8 @@ from transom.kube.queue import KeyQueue
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
 from transom.windows.nodes.node_certificates import (
-    CertificateRequest,
     ApprovalDecision,
+    CertificateRequest,
     KnownNode,
     Member,
     decide_approval,
@@ -176,7 +176,9 @@ class CertificatesController:
         certified = "" if member.shared else member.node_name
         identity, _ = await self.members.identities.resolve_and_record(cached, leadership, certified=certified)
         if identity.refusal or identity.name != member.node_name or identity.uid != member.node_uid:
-            return ApprovalDecision("Leave", member, identity.message or "which Node the instance is was decided again meanwhile")
+            return ApprovalDecision(
+                "Leave", member, identity.message or "which Node the instance is was decided again meanwhile"
+            )
         return judgement
 
     async def _approve(self, cached: CachedRequest, judgement: ApprovalDecision, leadership: Leadership) -> None:

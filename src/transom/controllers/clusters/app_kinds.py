@@ -6,10 +6,10 @@ from typing import Any, Final
 import msgspec
 
 from transom.capi.values.cluster_identity import ID_LABEL
+from transom.kube.api_versions import PREFERRED
 from transom.kube.client import FIELD_MANAGER
 from transom.kube.objects import ManagedMeta, ObjectMeta, Projected
 from transom.kube.resources import Resource
-from transom.kube.versions import PREFERRED
 
 INJECT: Final = "transom.dev/inject"
 Place = tuple[str, str]

@@ -70,7 +70,10 @@ class ClusterApps:
 
     def is_referenced(self, namespace: str, values: str) -> bool:
         """Return True if an App names a ConfigMap or Secret of this name."""
-        return any(store.take_snapshot().list_by_index("values", build_cluster_index_value(namespace, values)) for _, store in self._stores)
+        return any(
+            store.take_snapshot().list_by_index("values", build_cluster_index_value(namespace, values))
+            for _, store in self._stores
+        )
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` with each cluster whose answers may have changed."""
@@ -87,14 +90,18 @@ class ClusterApps:
         namespace = app.metadata.namespace or ""
         if identity := (app.metadata.labels or {}).get(ID_LABEL):
             yield ObjectKey(namespace, identity)
-        elif (app.requests_references or app.applied) and (owner := find_identity(app.metadata.name, self._identities(namespace))):
+        elif (app.requests_references or app.applied) and (
+            owner := find_identity(app.metadata.name, self._identities(namespace))
+        ):
             yield ObjectKey(namespace, owner)
         for item, name in app.reads:
             for suffix in list_values_names(""):
                 if name.endswith(suffix):
                     yield ObjectKey(item, name.removesuffix(suffix))
 
-    async def update_references(self, client: Client, cluster_key: ObjectKey, *, values: bool, own_names: bool = False) -> InjectionResult:
+    async def update_references(
+        self, client: Client, cluster_key: ObjectKey, *, values: bool, own_names: bool = False
+    ) -> InjectionResult:
         """Bring the references of a cluster's Apps to what is wanted. Raises ApiError.
 
         Only a field that is empty is written; one that Transom wrote is taken out when the App no longer asks. `values`: there

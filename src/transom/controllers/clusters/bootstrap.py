@@ -10,16 +10,16 @@ import msgspec
 from transom.capi.values.cluster_identity import InvalidIdentity, build_systemd_name, build_values_name, get_cluster_id
 from transom.capi.values.cluster_objects import FleetObject, build_fleet_objects, find_identity_conflicts, get_namespaced_name
 from transom.controllers.clusters.objects import ObjectResult, ObjectsWriter, compare_objects
-from transom.controllers.clusters.readers import list_readers
-from transom.controllers.runtime.cached import CLUSTERS
+from transom.controllers.clusters.referenced_objects import list_readers
+from transom.controllers.runtime.cached_objects import CLUSTERS
 from transom.controllers.runtime.hash_key import read_fleet_key
 from transom.controllers.runtime.informers import INFRASTRUCTURE
-from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap
+from transom.controllers.runtime.owned_objects import CONFIG_MAPS, SELECTOR, OwnedConfigMap
+from transom.kube.api_versions import resolve_api_version
 from transom.kube.client import Client
 from transom.kube.errors import ApiError, Conflict, NotFound
 from transom.kube.resources import NAMESPACES
 from transom.kube.store import ObjectKey, Store
-from transom.kube.versions import resolve_api_version
 from transom.manifests.workloads import build_namespace as namespace_object
 from transom.proxy.objects import Cluster
 from transom.proxy.settings import ResolvedSettings
@@ -78,7 +78,9 @@ async def _read_infrastructure(client: Client, cluster: Cluster, kind: str | Non
     return None
 
 
-async def write_cluster_objects(client: Client, objects: Objects, settings: ResolvedSettings, *, dry_run: bool) -> ObjectsReport:
+async def write_cluster_objects(
+    client: Client, objects: Objects, settings: ResolvedSettings, *, dry_run: bool
+) -> ObjectsReport:
     """Bring the objects of every Cluster to what the settings ask for; with `dry_run` say what that would be.
 
     Who waits for one of them is asked of the server, too: templates and Apps need not be in the manifests.

@@ -26,12 +26,12 @@ from transom.controllers.clusters.apps import ClusterApps, InjectionResult, buil
 from transom.controllers.clusters.objects import ObjectsWriter
 from transom.controllers.clusters.status import ClusterReport
 from transom.controllers.machines.templates import ClusterApiStores
-from transom.controllers.runtime.cached import CLUSTERS, CachedCluster, ClusterMeta
+from transom.controllers.runtime.cached_objects import CLUSTERS, CachedCluster, ClusterMeta
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.hash_key import read_fleet_key
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap, has_owner_labels
+from transom.controllers.runtime.owned_objects import CONFIG_MAPS, SELECTOR, OwnedConfigMap, has_owner_labels
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.errors import ApiError
 from transom.kube.objects import ObjectMeta
@@ -189,7 +189,12 @@ class ClustersController:
         if cluster is None:
             # one that does not fit is there, all the same
             unread = (item.metadata.metadata for item in self._clusters.malformed.values() if not item.in_use)
-            return None if build_cluster_index_value(namespace, cluster_id) in (place for meta in unread for place in _iter_places(meta)) else ()
+            return (
+                None
+                if build_cluster_index_value(namespace, cluster_id)
+                in (place for meta in unread for place in _iter_places(meta))
+                else ()
+            )
         name = (namespace, cluster.metadata.name)
         egress = self._settings.for_cluster(name)
         if cluster.deleting or egress is None or newest.clusters.get(name) is None:
@@ -208,7 +213,9 @@ class ClustersController:
             if own_exists and self._apps.is_referenced(namespace, values):
                 named.add(values)
         windows = self._templates.has_windows_templates(namespace, cluster.metadata.name)
-        return build_fleet_objects(self._parse_cluster(ObjectKey(namespace, cluster_id), cluster), egress, windows=windows, referenced_names=named)
+        return build_fleet_objects(
+            self._parse_cluster(ObjectKey(namespace, cluster_id), cluster), egress, windows=windows, referenced_names=named
+        )
 
     def _parse_cluster(self, key: ObjectKey, cluster: CachedCluster) -> ClusterObject:
         before, parsed_cluster = self._read.get(key, (None, None))
@@ -219,7 +226,9 @@ class ClustersController:
             self._read[key] = (cluster, parsed_cluster)
         return parsed_cluster
 
-    async def _update_references(self, key: ObjectKey, desired: tuple[FleetObject, ...], leadership: Leadership) -> InjectionResult:
+    async def _update_references(
+        self, key: ObjectKey, desired: tuple[FleetObject, ...], leadership: Leadership
+    ) -> InjectionResult:
         own = self._settings.own is not None and self._settings.own.own_values
         values = any((made.kind, made.name) == ("Secret", build_values_name(key.name, own_name=own)) for made in desired)
         return await self._apps.update_references(leadership.client, key, values=values, own_names=own)

@@ -21,7 +21,14 @@ from transom.capi.values.cluster_identity import (
     list_values_names,
 )
 from transom.capi.values.cluster_objects import FleetObject
-from transom.controllers.runtime.owned import CONFIG_MAPS, SECRETS, CachedSecret, OwnedConfigMap, is_handed_over, has_owner_labels
+from transom.controllers.runtime.owned_objects import (
+    CONFIG_MAPS,
+    SECRETS,
+    CachedSecret,
+    OwnedConfigMap,
+    has_owner_labels,
+    is_handed_over,
+)
 from transom.kube.client import Client
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.resources import Resource
@@ -266,7 +273,9 @@ async def _try_write(
         return None
 
 
-async def _read_and_write(client: Client, resource: Resource[H], cluster_id: str, manifest: dict[str, Any]) -> _WrittenObject[H]:
+async def _read_and_write(
+    client: Client, resource: Resource[H], cluster_id: str, manifest: dict[str, Any]
+) -> _WrittenObject[H]:
     """Read first, and then do what is right. Raises Conflict where it changes under our hands."""
     meta = manifest["metadata"]
     live_object = await _get(client, resource, ObjectKey(meta["namespace"], meta["name"]))

@@ -15,7 +15,7 @@ from transom.controllers.egress.events import ReportedProxyState, record_conditi
 from transom.controllers.egress.host_counts import HostTally
 from transom.controllers.runtime import base_removal
 from transom.controllers.runtime.base_removal import is_being_deleted
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator, Conditions
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.hash_key import HashKey
@@ -23,9 +23,9 @@ from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.http.readiness import EndpointAnswer, has_failures, probe
 from transom.kube.apply import needs_apply
-from transom.kube.bounds import get_memory_limit
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
+from transom.kube.memory_limits import get_memory_limit
 from transom.kube.objects import BundleConfigMap, UnstructuredObject
 from transom.kube.queue import KeyQueue, Priority
 from transom.kube.resources import BUNDLE_HOLDERS, EGRESS_PROXIES
@@ -270,7 +270,9 @@ class EgressController:
         conflict, superseded = conditions.get("Conflict"), conditions.get("Superseded")
         if conflict and conflict.status == "True" and live.get_condition("Conflict").message != conflict.message:
             leadership.recorder.record_warning(regarding, "Conflict", conflict.message)
-        record_condition_events(regarding, {condition.type: condition for condition in live.conditions}, conditions, leadership.recorder)
+        record_condition_events(
+            regarding, {condition.type: condition for condition in live.conditions}, conditions, leadership.recorder
+        )
         if superseded and superseded.status == "True" and live.get_condition("Superseded").status != "True":
             leadership.recorder.record_warning(regarding, superseded.reason, superseded.message)
         if changes := status.format_changes(live, new_status):

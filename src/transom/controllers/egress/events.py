@@ -58,7 +58,9 @@ class ReportedProxyState:
     def __init__(self) -> None:
         self._last: Conditions = dict(_WELL)
 
-    def report(self, proxy: UnstructuredObject, findings: Iterable[Finding], gate: SettingsGate, leadership: Leadership) -> None:
+    def report(
+        self, proxy: UnstructuredObject, findings: Iterable[Finding], gate: SettingsGate, leadership: Leadership
+    ) -> None:
         """Report its problems, or their end, if that differs from the last report."""
         relevant_findings = status.select_proxy_findings(proxy.value.get("spec") or {}, findings)
         conditions = {"Valid": status.build_proxy_validity(relevant_findings), "EndpointsAnswer": _WELL["EndpointsAnswer"]}

@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from transom.common.counting import format_first
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.controllers.runtime.conditions import PENDING, Condition
 from transom.proxy.status import HostsStatus
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from transom.common.timestamps import format_timestamp, parse_timestamp
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.controllers.runtime.controller import Result
 
 EARLIEST: Final = 0.9

@@ -13,16 +13,16 @@ import structlog
 
 from transom.apply.errors import SettingsMissing
 from transom.controllers.hosts.events import emit_change_event, emit_failure_event
+from transom.controllers.hosts.host_work import HostLifecycle, Reconciliation, StageResult
 from transom.controllers.hosts.removal import HostRemoval
 from transom.controllers.hosts.services import HostServices
 from transom.controllers.hosts.triggers import Triggers
-from transom.controllers.hosts.work import HostLifecycle, Reconciliation, StageResult
 from transom.controllers.instance_state import status
+from transom.controllers.instance_state.instance_writes import has_finalizer
 from transom.controllers.instance_state.view import InstanceView, build_refusal_conditions, to_regarding
-from transom.controllers.instance_state.writes import has_finalizer
 from transom.controllers.keys.key_rotation import KeySelection, iter_previous_keys
 from transom.controllers.rollout.rollouts import Rollouts
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.controllers.runtime.conditions import Fields
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts import errors

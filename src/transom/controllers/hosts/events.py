@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from transom.controllers.hosts.work import StageResult
+from transom.controllers.hosts.host_work import StageResult
 from transom.controllers.instance_state import status
 from transom.controllers.instance_state.view import InstanceView, to_regarding
 from transom.controllers.runtime.conditions import PENDING, Condition, Conditions

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from transom.apply.host_pass import build_convergence
 from transom.apply.target import Target
-from transom.controllers.hosts.work import HostSession, StageResult
+from transom.controllers.hosts.host_work import HostSession, StageResult
 from transom.controllers.instance_state.view import InstanceView
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.rollout.host_rollout import PassRecord

@@ -12,22 +12,22 @@ from transom.apply.target import Target
 from transom.common.timestamps import parse_timestamp
 from transom.controllers.hosts.services import HostServices
 from transom.controllers.instance_state import joined_nodes, status
+from transom.controllers.instance_state.instance_writes import InstanceUids, has_finalizer
 from transom.controllers.instance_state.joined_nodes import remove_annotations
 from transom.controllers.instance_state.view import InstanceView, format_managed_message, to_regarding
-from transom.controllers.instance_state.writes import InstanceUids, has_finalizer
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.rollout.drain import Drain
 from transom.controllers.runtime.base_removal import LEAVE_HOST
-from transom.controllers.runtime.cached import ORIGIN, ORIGIN_UID, SOURCE, CachedInstance, HostNode
+from transom.controllers.runtime.cached_objects import ORIGIN, ORIGIN_UID, SOURCE, CachedInstance, HostNode
 from transom.controllers.runtime.conditions import Condition
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import CLUSTER_MACHINES, MACHINES, get_address_index
 from transom.hosts.errors import ManagedByOther
 from transom.hosts.passes import removal as hosts
 from transom.hosts.passes.removal import RemovalResult
+from transom.kube.api_versions import resolve_api_version
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.resources import NODES, Resource
-from transom.kube.versions import resolve_api_version
 from transom.proxy.settings import Egress
 from transom.windows.nodes.inventory import is_ignored
 from transom.windows.nodes.windows_instance import WindowsInstance, read_private_key
@@ -108,7 +108,9 @@ class HostRemoval:
         if kind is None or not name:
             return None
         try:
-            live_machine = await leadership.client.get(await resolve_api_version(leadership.client.get_json, kind), name, namespace)
+            live_machine = await leadership.client.get(
+                await resolve_api_version(leadership.client.get_json, kind), name, namespace
+            )
         except NotFound:
             return "gone"
         meta = live_machine.metadata
@@ -189,7 +191,9 @@ class HostRemoval:
         await self._on.status.write(view, {"Configured": Condition("False", "Removing", message)}, {}, leadership)
         session = self._on.start_session(view, target, leadership)
         payload = self._tokens is not None
-        result = await hosts.restore_host_state(target.access, session.host_keys, session.settings, check=session.check_state, payload=payload)
+        result = await hosts.restore_host_state(
+            target.access, session.host_keys, session.settings, check=session.check_state, payload=payload
+        )
         leadership.permit()
         return result
 

@@ -6,20 +6,20 @@ from functools import partial
 
 from transom.apply.target import Target
 from transom.controllers.hosts.check_schedule import CheckSchedule
-from transom.controllers.hosts.reader import InstanceReader
+from transom.controllers.hosts.host_work import HostSession
+from transom.controllers.hosts.instance_reader import InstanceReader
 from transom.controllers.hosts.settings_stage import SettingsStage
 from transom.controllers.hosts.status_writer import StatusWriter
-from transom.controllers.hosts.work import HostSession
+from transom.controllers.instance_state.instance_writes import Finalizers
 from transom.controllers.instance_state.node_identities import NodeIdentities
 from transom.controllers.instance_state.view import InstanceView, StatusHostKeys
-from transom.controllers.instance_state.writes import Finalizers
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.rollout.heartbeats import Heartbeats
 from transom.controllers.rollout.host_rollout import HostRollout
 from transom.controllers.rollout.passed_settings import PassedSettings
 from transom.controllers.rollout.resume_annotation import ResumeAnnotation
 from transom.controllers.rollout.rollouts import Rollouts
-from transom.controllers.runtime.cached import ADOPT
+from transom.controllers.runtime.cached_objects import ADOPT
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers

@@ -8,7 +8,7 @@ import msgspec
 
 from transom.apply.roll_out import has_applied_settings
 from transom.controllers.hosts.check_schedule import CheckSchedule
-from transom.controllers.hosts.work import HostSession, HostWork, Reconciliation, StageResult
+from transom.controllers.hosts.host_work import HostSession, HostWork, Reconciliation, StageResult
 from transom.controllers.instance_state import status
 from transom.controllers.rollout.host_rollout import HostRollout, PassRecord
 from transom.controllers.rollout.open_rollout import OpenRollout

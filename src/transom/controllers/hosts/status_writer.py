@@ -8,12 +8,12 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from transom.controllers.hosts.reader import InstanceReader
+from transom.controllers.hosts.instance_reader import InstanceReader
 from transom.controllers.instance_state import status
+from transom.controllers.instance_state.instance_writes import apply_status
 from transom.controllers.instance_state.node_identities import without_record
 from transom.controllers.instance_state.view import InstanceView
-from transom.controllers.instance_state.writes import apply_status
-from transom.controllers.runtime.cached import INSTANCES, CachedInstance
+from transom.controllers.runtime.cached_objects import INSTANCES, CachedInstance
 from transom.controllers.runtime.conditions import Conditions, Fields
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey
@@ -44,14 +44,18 @@ class StatusWriter:
     async def keep_host_key(self, view: InstanceView, fingerprint: str, leadership: Leadership) -> None:
         """Record the fingerprint of a host's key. Raises as `pin` does."""
         async with self._writing.setdefault(view.cached.key, asyncio.Lock()):
-            self._cases.remember_written(await record_host_key(self._cases.refresh(view).cached, fingerprint, leadership, self._now))
+            self._cases.remember_written(
+                await record_host_key(self._cases.refresh(view).cached, fingerprint, leadership, self._now)
+            )
 
     async def write(self, view: InstanceView, conditions: Conditions, fields: Fields, leadership: Leadership) -> None:
         """Write the status where it says something new. An instance that is gone by now needs none. Raises ApiError."""
         async with self._writing.setdefault(view.cached.key, asyncio.Lock()):
             await self._write_if_changed(self._cases.refresh(view), conditions, fields, leadership)
 
-    async def _write_if_changed(self, view: InstanceView, conditions: Conditions, fields: Fields, leadership: Leadership) -> None:
+    async def _write_if_changed(
+        self, view: InstanceView, conditions: Conditions, fields: Fields, leadership: Leadership
+    ) -> None:
         meta = view.cached.metadata
         cached_now = self._informers.windows_instances.take_snapshot().find_named(meta.name, meta.namespace)
         if cached_now is None or cached_now.metadata.uid != meta.uid:
@@ -76,7 +80,11 @@ class StatusWriter:
     async def _is_outdated(self, view: InstanceView, settings_hash: str | None, leadership: Leadership) -> bool:
         """Return True if a host was judged by settings that are not effective any more."""
         holds = self._settings.for_instance(view.instance) if view.instance is not None else None
-        return bool(settings_hash) and holds is not None and settings_hash != await self._hash_key.compute_hash(holds.evaluation_key, leadership)
+        return (
+            bool(settings_hash)
+            and holds is not None
+            and settings_hash != await self._hash_key.compute_hash(holds.evaluation_key, leadership)
+        )
 
 
 _TRIES: Final = 4

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from transom.controllers.instance_state.view import to_regarding
-from transom.controllers.runtime.cached import FIRST, JOINED, NODES, PAYLOAD_VERSION, CachedInstance, HostNode
+from transom.controllers.runtime.cached_objects import FIRST, JOINED, NODES, PAYLOAD_VERSION, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.resources import NODES as WHOLE_NODES

@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 import structlog
 
-from transom.controllers.instance_state.writes import apply_status
-from transom.controllers.runtime.cached import HOST_NAME, ORIGIN, SOURCE, CachedInstance, HostNode
+from transom.controllers.instance_state.instance_writes import apply_status
+from transom.controllers.runtime.cached_objects import HOST_NAME, ORIGIN, SOURCE, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import MACHINES, CachedApiMachine, Informers, list_addresses
 from transom.controllers.runtime.settings import CurrentSettings
@@ -23,12 +23,12 @@ from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey, Store
 from transom.windows.host.host_state import ObservedState
 from transom.windows.nodes.node_identity import (
-    IdentityCandidate,
     ClusterView,
-    NameHolder,
     Identity,
-    Proof,
+    IdentityCandidate,
+    NameHolder,
     NodeRecord,
+    Proof,
     SeenNode,
     rank_claim,
     resolve_identity,

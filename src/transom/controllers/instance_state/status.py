@@ -11,7 +11,7 @@ from transom.common.counting import format_first
 from transom.common.escaping import escape_unprintable
 from transom.common.timestamps import format_timestamp
 from transom.controllers.instance_state.node_identities import without_record
-from transom.controllers.runtime.cached import HostNode
+from transom.controllers.runtime.cached_objects import HostNode
 from transom.controllers.runtime.conditions import PENDING, Condition, Conditions, Fields, merge_conditions
 from transom.hosts.errors import (
     AuthenticationRefused,
@@ -30,8 +30,8 @@ from transom.hosts.passes.base_pass import PassResult
 from transom.proxy.settings import Egress
 from transom.proxy.status import StatusCondition
 from transom.windows import ledger
-from transom.windows.host.entries import LedgerError
 from transom.windows.host.host_state import ObservedState, Step
+from transom.windows.host.ledger_entries import LedgerError
 from transom.windows.nodes import fetch
 from transom.windows.nodes.node_identity import Identity
 from transom.windows.nodes.windows_instance import LastChange, WindowsInstanceStatus
@@ -125,7 +125,9 @@ def build_pass_conditions(egress: Egress, result: PassResult) -> Conditions:
         _is_reboot_pending(egress, state, cached),
         _build_pending_condition(egress, cached, _explain_failed_fetch(egress, result)),
     )
-    conditions["ProxyApplied"] = _build_proxy_condition(egress, left, error, pending, hides=cached.environment.is_hiding_variables)
+    conditions["ProxyApplied"] = _build_proxy_condition(
+        egress, left, error, pending, hides=cached.environment.is_hiding_variables
+    )
     conditions["TrustApplied"] = _build_trust_condition(egress, state, left, error, cached)
     if put_off is not None:
         conditions |= {type_: put_off for type_ in ("ProxyApplied", "TrustApplied") if conditions[type_].status == "True"}
@@ -283,7 +285,9 @@ def _build_proxy_condition(
     hidden = _HIDDEN if hides else ""
     if isinstance(error, WrongEnvironmentType | ServiceDisabled | ProfileNotWritten):
         return Condition("False", to_reason(error), str(error))
-    if error is not None and (remaining_steps is None or any(step.kind in _PROXY_KINDS or step.action == "restart" for step in remaining_steps)):
+    if error is not None and (
+        remaining_steps is None or any(step.kind in _PROXY_KINDS or step.action == "restart" for step in remaining_steps)
+    ):
         return Condition("False", to_reason(error), str(error))
     if not (egress.http_proxy or egress.https_proxy):
         return Condition("True", "NotConfigured", f"no proxy is set, and none of Transom's is on the host{hidden}")
@@ -293,10 +297,15 @@ def _build_proxy_condition(
 
 
 def _build_trust_condition(
-    egress: Egress, state: ObservedState, remaining_steps: tuple[Step, ...] | None, error: HostError | None, cached: ledger.Ledger
+    egress: Egress,
+    state: ObservedState,
+    remaining_steps: tuple[Step, ...] | None,
+    error: HostError | None,
+    cached: ledger.Ledger,
 ) -> Condition:
     if isinstance(error, ServiceDisabled) or (
-        error is not None and (remaining_steps is None or any(step.kind == "certificate" or step.action == "restart" for step in remaining_steps))
+        error is not None
+        and (remaining_steps is None or any(step.kind == "certificate" or step.action == "restart" for step in remaining_steps))
     ):
         return Condition("False", to_reason(error), str(error))
     if not egress.trust:

@@ -9,7 +9,7 @@ import asyncssh
 from transom.apply.errors import CredentialsWithheld
 from transom.apply.target import Target
 from transom.controllers.instance_state.status import build_not_connected_conditions, build_paused_conditions
-from transom.controllers.runtime.cached import INSTANCES, MANAGED_BY_WMCO, CachedInstance, HostNode
+from transom.controllers.runtime.cached_objects import INSTANCES, MANAGED_BY_WMCO, CachedInstance, HostNode
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.hosts.ssh.known_hosts import Fingerprint, KnownKey, build_missing_key_error
 from transom.kube.events import Regarding
@@ -113,7 +113,9 @@ def build_refusal_conditions(view: InstanceView, *, require_host_keys: bool = Fa
         return build_not_connected_conditions("KeyMissing", view.missing_key)
     if require_host_keys and not view.instance.spec.host_key and not view.cached.live.host_key_fingerprint:
         spec = view.instance.spec
-        return build_not_connected_conditions("HostKeyMissing", str(build_missing_key_error(spec.address, spec.port, KEY_PLACE)))
+        return build_not_connected_conditions(
+            "HostKeyMissing", str(build_missing_key_error(spec.address, spec.port, KEY_PLACE))
+        )
     if view.withheld is not None and view.target is None:
         return build_not_connected_conditions("CredentialsWithheld", str(CredentialsWithheld(view.withheld)))
     if view.target is None:

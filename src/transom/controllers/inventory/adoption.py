@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from transom.controllers.runtime.cached import ADOPT, MANAGED_BY_WMCO, TAKE_OVER
+from transom.controllers.runtime.cached_objects import ADOPT, MANAGED_BY_WMCO, TAKE_OVER
 from transom.controllers.runtime.informers import MACHINES
 from transom.controllers.userdata.controller import PRIVATE_KEY
 from transom.kube.client import Client

@@ -7,7 +7,7 @@ import msgspec
 import structlog
 
 from transom.common.mappings import get_nested_value
-from transom.controllers.runtime.cached import (
+from transom.controllers.runtime.cached_objects import (
     CONFIRM,
     HOST_NAME,
     INSTANCES,
@@ -62,7 +62,9 @@ class InstancesController:
 
     def subscribe(self) -> None:
         """Follow the stores, which have been filled."""
-        self._informers.config_maps.subscribe(lambda name, _, __: self._enqueue_inventory() if name.name == CONFIG_MAP else None)
+        self._informers.config_maps.subscribe(
+            lambda name, _, __: self._enqueue_inventory() if name.name == CONFIG_MAP else None
+        )
         self._informers.windows_instances.subscribe(self._on_instance_change)
         self._namespaces.subscribe(lambda _, __, ___: self._enqueue_inventory())
         for store in (self._machines, self._cluster_machines):
@@ -152,7 +154,9 @@ class InstancesController:
         cached = self._informers.clusters.take_snapshot().find_named(str(name), str(namespace))
         overlay: list[str] = []
         for item in ("pods", "services"):
-            blocks = get_nested_value(cached.value, "spec", "clusterNetwork", item, "cidrBlocks") if cached is not None else None
+            blocks = (
+                get_nested_value(cached.value, "spec", "clusterNetwork", item, "cidrBlocks") if cached is not None else None
+            )
             overlay += map(str, blocks) if isinstance(blocks, list) else ()
         return HostNetworks(overlay=tuple(overlay))
 

@@ -11,7 +11,7 @@ import msgspec
 
 from transom.common.mappings import get_nested_value
 from transom.controllers.join.cluster_registries import ClusterRegistries
-from transom.controllers.runtime.cached import HostNode
+from transom.controllers.runtime.cached_objects import HostNode
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.client import Client
@@ -94,7 +94,9 @@ class ClusterFacts:
         if info is not None and (published := _parse_cluster_info(info)) is not None:
             return published
         infrastructure = self._infrastructures.take_snapshot().find_named("cluster")
-        server = get_nested_value(infrastructure.value, "status", "apiServerInternalURI") if infrastructure is not None else None
+        server = (
+            get_nested_value(infrastructure.value, "status", "apiServerInternalURI") if infrastructure is not None else None
+        )
         roots = self._informers.config_maps.take_snapshot().find_named(_ROOT_CA, self._informers.namespace)
         authority = get_nested_value(roots.value, "data", "ca.crt") if roots is not None else None
         if not isinstance(server, str) or not isinstance(authority, str):
@@ -150,7 +152,9 @@ class ClusterFacts:
         cached = self._networks.take_snapshot().find_named("cluster")
         if cached is None:
             return ""
-        network_type = get_nested_value(cached.value, "status", "networkType") or get_nested_value(cached.value, "spec", "networkType")
+        network_type = get_nested_value(cached.value, "status", "networkType") or get_nested_value(
+            cached.value, "spec", "networkType"
+        )
         return network_type if isinstance(network_type, str) else ""
 
     @property

@@ -9,7 +9,7 @@ from typing import Final
 
 from transom.controllers.instance_state.node_identities import NodeIdentities
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
-from transom.controllers.runtime.cached import SOURCE, CachedInstance
+from transom.controllers.runtime.cached_objects import SOURCE, CachedInstance
 from transom.controllers.runtime.informers import Informers, list_addresses, normalize_host
 from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import SECRETS

@@ -8,9 +8,9 @@ import msgspec
 
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.settings import CurrentSettings
-from transom.kube.bounds import MemoryLimit
 from transom.kube.client import Client
 from transom.kube.errors import NotFound, UnreadableObject
+from transom.kube.memory_limits import MemoryLimit
 from transom.kube.objects import ObjectMeta, Projected
 from transom.kube.resources import Resource
 from transom.windows.nodes.node_certificates import Member, ReservedIdentities

@@ -16,7 +16,7 @@ import structlog
 from transom.common.timestamps import parse_timestamp
 from transom.controllers.instance_state.view import to_regarding
 from transom.controllers.keys.key_rotation import KeyRotation, list_recorded_hashes
-from transom.controllers.runtime.cached import ORIGIN, ORIGIN_UID, SOURCE, CachedInstance
+from transom.controllers.runtime.cached_objects import ORIGIN, ORIGIN_UID, SOURCE, CachedInstance
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import MACHINES, CachedApiMachine, Informers, watch_machines
 from transom.controllers.runtime.options import HostTimings

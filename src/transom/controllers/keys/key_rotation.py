@@ -11,7 +11,7 @@ from transom.controllers.rollout.in_flight_hosts import InFlightHosts
 from transom.controllers.rollout.kinds import make_key_rollouts
 from transom.controllers.rollout.open_rollout import OpenRollout
 from transom.controllers.rollout.resume_annotation import ResumeAnnotation
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers

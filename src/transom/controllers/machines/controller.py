@@ -34,11 +34,11 @@ from transom.controllers.machines.rollout import MachineGroup, MachinesRolloutSt
 from transom.controllers.machines.status import ClusterMachines
 from transom.controllers.machines.template_edits import ExaminedTemplate, Held, TemplateEditor, find_deployment_manager
 from transom.controllers.machines.templates import ClusterApiStores
-from transom.controllers.runtime.cached import CachedCluster
+from transom.controllers.runtime.cached_objects import CachedCluster
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.owned import CONFIG_MAPS, SELECTOR, OwnedConfigMap
+from transom.controllers.runtime.owned_objects import CONFIG_MAPS, SELECTOR, OwnedConfigMap
 from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.client import FIELD_MANAGER
 from transom.kube.errors import NotFound, StatusError
@@ -248,7 +248,9 @@ class MachinesController:
         if not egress.no_proxy:
             return ()
         machines = self.templates.list_machines(namespace, name)
-        return no_proxy.list_uncovered(egress.no_proxy, (address for machine in machines for address in machine.kubelet_addresses))
+        return no_proxy.list_uncovered(
+            egress.no_proxy, (address for machine in machines for address in machine.kubelet_addresses)
+        )
 
     def _record_machines(self, key: ObjectKey, machines: ClusterMachines | None) -> None:
         if machines is None:
@@ -347,7 +349,11 @@ class MachinesController:
         if isinstance(cached, CachedPoolConfig):
             pool = self._pools.find_pool(cached, step.cluster[1])
             return step.group.is_machine_pool and pool is not None and pool.metadata.name == step.group.name
-        return isinstance(cached, CachedControlPlane) and not step.group.is_machine_pool and cached.metadata.name == step.group.name
+        return (
+            isinstance(cached, CachedControlPlane)
+            and not step.group.is_machine_pool
+            and cached.metadata.name == step.group.name
+        )
 
     async def _roll_group(self, step: RolloutStep, leadership: Leadership) -> None:
         """Start the rollout of one group: by an edit of its template if there is one to make, else as Cluster API does."""

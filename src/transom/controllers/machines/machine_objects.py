@@ -11,10 +11,10 @@ import msgspec
 
 from transom.capi.bootstrap.injection import is_injection_requested
 from transom.common.timestamps import format_timestamp, parse_timestamp
+from transom.kube.api_versions import PREFERRED
 from transom.kube.client import FIELD_MANAGER
 from transom.kube.objects import ObjectMeta, Projected
 from transom.kube.resources import Resource
-from transom.kube.versions import PREFERRED
 from transom.proxy.no_proxy import select_kubelet_addresses
 
 CLUSTER_NAME: Final = "cluster.x-k8s.io/cluster-name"

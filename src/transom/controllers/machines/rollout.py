@@ -94,7 +94,11 @@ class MachinesRolloutState(msgspec.Struct, frozen=True):
     @property
     def waiting(self) -> bool:
         """Whether there is something to roll that was not begun."""
-        return self.automatic and not self.paused and any(group.pending and not group.is_rollout_requested for group in self.rollout_groups)
+        return (
+            self.automatic
+            and not self.paused
+            and any(group.pending and not group.is_rollout_requested for group in self.rollout_groups)
+        )
 
     @property
     def healthy(self) -> bool:
@@ -150,7 +154,9 @@ def _list_steps(standing: MachinesRolloutState) -> tuple[RolloutStep, ...]:
     for kind in ("KubeadmControlPlane", "MachineDeployment", "MachinePool"):
         groups = [group for group in standing.rollout_groups if group.kind == kind]
         if any(group.pending or (group.is_rollout_requested and not group.healthy) for group in groups):
-            return tuple(RolloutStep(standing.cluster, group) for group in groups if group.pending and not group.is_rollout_requested)
+            return tuple(
+                RolloutStep(standing.cluster, group) for group in groups if group.pending and not group.is_rollout_requested
+            )
     return ()
 
 
@@ -160,7 +166,11 @@ def _is_stuck(standing: MachinesRolloutState, now: datetime) -> bool:
 
 def _find_last_progress(standing: MachinesRolloutState) -> datetime:
     times = [
-        time for group in standing.rollout_groups if group.is_rollout_requested for time in (group.asked or group.requested, group.newest) if time
+        time
+        for group in standing.rollout_groups
+        if group.is_rollout_requested
+        for time in (group.asked or group.requested, group.newest)
+        if time
     ]
     return datetime.fromisoformat(max(times))
 

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.capi.bootstrap.commit_entries import convert_entries
 from transom.capi.bootstrap.kubeadm import Entries, File
+from transom.capi.bootstrap.template_patches import convert_entries
 from transom.capi.values.cluster_objects import get_namespaced_name
 from transom.common.counting import format_count, format_first
 from transom.controllers.machines.rollout import MachinesDecision, MachinesRolloutState, format_counts
@@ -145,7 +145,10 @@ def _build_outdated_condition(
     to_commit = [(item, examined) for item in cluster_machines for examined in item.templates_to_commit]
     pending = any(group.pending for standing in standings for group in standing.groups)
     unseen = [
-        f"{'/'.join(standing.cluster)}/{group.name}" for standing in standings for group in standing.groups if group.has_unknown_ages
+        f"{'/'.join(standing.cluster)}/{group.name}"
+        for standing in standings
+        for group in standing.groups
+        if group.has_unknown_ages
     ]
     not_judged = (
         f"; MachinePools without Machines, whose age is not known here: {format_first(unseen, _SHOWN)}" if unseen else ""

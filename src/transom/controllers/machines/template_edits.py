@@ -124,7 +124,9 @@ class TemplateEditor:
             # its label was taken away: so are our entries, if they are ours
             wanted = Entries() if meta.last_edit_time else None
         at = _KINDS[type(cached)][1]
-        template_edit = build_entries_patch(spec, wanted, secrets, at, meta.generation) if wanted is not None else EntriesPatch()
+        template_edit = (
+            build_entries_patch(spec, wanted, secrets, at, meta.generation) if wanted is not None else EntriesPatch()
+        )
         files = (spec or {}).get("files") or ()
         refers = bool(list_secret_names(spec or {}) & secrets) or any(
             str(file.get("path")).startswith(CA_STEM) for file in files

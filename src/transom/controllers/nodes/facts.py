@@ -10,7 +10,7 @@ import msgspec
 from transom.controllers.instance_state.view import InstanceView, to_regarding
 from transom.controllers.join.cluster_facts import ClusterFacts
 from transom.controllers.join.members import OPENSHIFT_BOOTSTRAPPER, OPENSHIFT_TOKEN, Members
-from transom.controllers.runtime.cached import HOST_NAME, CachedInstance, HostNode
+from transom.controllers.runtime.cached_objects import HOST_NAME, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership
 from transom.hosts.errors import HostError
 from transom.kube.errors import NotFound

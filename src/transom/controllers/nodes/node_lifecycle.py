@@ -5,24 +5,24 @@ from typing import Final
 import structlog
 
 from transom.apply.target import Target
+from transom.controllers.hosts.host_work import HostWork, StageResult
 from transom.controllers.hosts.triggers import get_relevant_fields, get_user_fields
-from transom.controllers.hosts.work import HostWork, StageResult
 from transom.controllers.instance_state import joined_nodes
 from transom.controllers.instance_state.node_identities import to_error
 from transom.controllers.instance_state.status import build_not_connected_conditions
 from transom.controllers.instance_state.view import InstanceView
-from transom.controllers.nodes.payload_source import IncompletePayload
-from transom.controllers.nodes.proxy_meanwhile import (
+from transom.controllers.nodes.interim_proxy import (
     PREPARATION,
     build_waiting_conditions,
     for_adopted_node,
-    for_postponed_payload,
     for_missing_payload,
+    for_postponed_payload,
 )
+from transom.controllers.nodes.payload_source import IncompletePayload
 from transom.controllers.nodes.services import NodeServices, has_never_had_pods
 from transom.controllers.nodes.worker import WorkerNodeWork
 from transom.controllers.rollout.interruptions import Purpose
-from transom.controllers.runtime.cached import HostNode
+from transom.controllers.runtime.cached_objects import HostNode
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import HostError

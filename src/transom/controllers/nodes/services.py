@@ -12,12 +12,12 @@ from transom.controllers.join.credential_providers import CredentialProviders
 from transom.controllers.join.members import Members
 from transom.controllers.nodes.facts import NodeFacts
 from transom.controllers.nodes.light_checks import LightChecks
-from transom.controllers.nodes.outstanding import describe_repairs, hash_configurations
+from transom.controllers.nodes.node_messages import describe_repairs, hash_configurations
 from transom.controllers.nodes.payload_source import PayloadSource
 from transom.controllers.rollout.interruptions import Interruptions
 from transom.controllers.rollout.kinds import make_upgrade_rollouts
 from transom.controllers.rollout.slots import UnavailabilitySlots
-from transom.controllers.runtime.cached import HostNode
+from transom.controllers.runtime.cached_objects import HostNode
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.options import Options
@@ -56,7 +56,9 @@ class NodeServices:
         self.facts = NodeFacts(members, self.cluster)
         path, cache, builds = options.payload, options.payload_cache, options.payload_builds
         self.source = (
-            PayloadSource(path, cache or path, services.settings, self.enqueue_all_hosts, builds=builds) if path is not None else None
+            PayloadSource(path, cache or path, services.settings, self.enqueue_all_hosts, builds=builds)
+            if path is not None
+            else None
         )
         self._memory: dict[ObjectKey, NodeMemory] = {}
         self.light_checks = LightChecks(EARLIEST * services.pace.check_interval)

@@ -12,18 +12,18 @@ import msgspec
 import structlog
 
 from transom.apply.roll_out import has_settings_change
+from transom.controllers.hosts.host_work import HostSession, StageResult
 from transom.controllers.hosts.proxy_only import read_predecessor_state
-from transom.controllers.hosts.work import HostSession, StageResult
 from transom.controllers.instance_state import joined_nodes
 from transom.controllers.instance_state.joined_nodes import annotate_node
 from transom.controllers.instance_state.node_identities import NodeNameUnknown, NotRecorded, select_node_ip, to_error
 from transom.controllers.instance_state.view import InstanceView, to_regarding
-from transom.controllers.nodes.outstanding import AdoptedNodeFound, describe_outstanding, iter_remarks, iter_takeover_notes
+from transom.controllers.nodes.interim_proxy import PREPARATION
+from transom.controllers.nodes.node_messages import AdoptedNodeFound, describe_outstanding, iter_remarks, iter_takeover_notes
 from transom.controllers.nodes.progress import REASONS, NodeProgressWriter
-from transom.controllers.nodes.proxy_meanwhile import PREPARATION
 from transom.controllers.nodes.services import NodeServices, can_change_without_drain, is_ready
 from transom.controllers.rollout.host_rollout import PassRecord
-from transom.controllers.runtime.cached import HOST_NAME, CachedInstance, HostNode
+from transom.controllers.runtime.cached_objects import HOST_NAME, CachedInstance, HostNode
 from transom.controllers.runtime.conditions import Condition
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import HostError

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from transom.controllers.egress.bundles import BundleText
-from transom.controllers.pods import registered
+from transom.controllers.pods import webhook_check
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
@@ -40,7 +40,7 @@ from transom.pods.environment import (
     build_pod_egress,
     build_secret,
 )
-from transom.pods.registration import NAME
+from transom.pods.webhook_configuration import NAME
 from transom.proxy.layers import BASE
 from transom.proxy.settings import Egress
 from transom.proxy.trust import SYSTEM_CA_FILE
@@ -219,15 +219,17 @@ class PodsController:
         """Check whether pods get the settings, by the API server's registration and the admission server's answer."""
         live = self._registrations.take_snapshot().find_named(NAME)
         value = live.value if live else None
-        if not self._needs_registration and not registered.can_refuse_pods(value):
+        if not self._needs_registration and not webhook_check.can_refuse_pods(value):
             self._injected = None
             self._report()
             return Result()
-        self._injected = await registered.build_pods_injected_condition(value, self._egress)
+        self._injected = await webhook_check.build_pods_injected_condition(value, self._egress)
         self._report()
         return Result(again=LOOK)
 
-    async def _apply_secret(self, namespace: str, labels: Mapping[str, str], own_egress: Egress, leadership: Leadership) -> Result:
+    async def _apply_secret(
+        self, namespace: str, labels: Mapping[str, str], own_egress: Egress, leadership: Leadership
+    ) -> Result:
         if not self._egress.needs_secret(namespace, labels):
             if (
                 namespace in self._get_ledger_entries()
@@ -259,7 +261,9 @@ class PodsController:
             self._record_ledger_entry(namespace, digest)
         return Result(again=CHECK)
 
-    async def _apply_config_map(self, namespace: str, labels: Mapping[str, str], own_egress: Egress, leadership: Leadership) -> Result:
+    async def _apply_config_map(
+        self, namespace: str, labels: Mapping[str, str], own_egress: Egress, leadership: Leadership
+    ) -> Result:
         key = ObjectKey(namespace, CONFIG_MAP)
         cached = self._config_maps.take_snapshot().find_named(CONFIG_MAP, namespace)
         if not self._needs_ca(namespace, labels):

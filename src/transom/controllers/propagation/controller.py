@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from transom.controllers.propagation import propagated, standing
-from transom.controllers.runtime.cached import CachedCluster
+from transom.controllers.propagation import propagated_objects, propagation_state
+from transom.controllers.runtime.cached_objects import CachedCluster
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
@@ -77,7 +77,7 @@ class PropagationController:
         self._clusters = self._informers.clusters
         self._home: str | None = None
         self._brought: set[ObjectKey] = set()
-        self._results: dict[ObjectKey, standing.PropagationState] = {}
+        self._results: dict[ObjectKey, propagation_state.PropagationState] = {}
         self.queue: KeyQueue[ObjectKey] = KeyQueue(BACKOFF)
 
     def subscribe(self) -> None:
@@ -110,25 +110,29 @@ class PropagationController:
             self._record_result(key, None)
             return Result()
         egress = self._settings.for_cluster((key.namespace or "", key.name))
-        if egress is None or (not propagated.has_objects_to_propagate(egress) and key not in self._brought):
+        if egress is None or (not propagated_objects.has_objects_to_propagate(egress) and key not in self._brought):
             self._record_result(key, None)
             return Result()
         try:
             cluster_standing = await self._propagate(key, egress, leadership)
         except _PropagationFailed as failure:
-            self._record_result(key, standing.PropagationState(failure=str(failure)))
+            self._record_result(key, propagation_state.PropagationState(failure=str(failure)))
             return Result(failed=True)
         except (ApiError, LeaseLost):
             raise
         except Exception:
-            self._record_result(key, standing.PropagationState(failure=f"{key.name}: a fault of Transom itself: its log has it"))
+            self._record_result(
+                key, propagation_state.PropagationState(failure=f"{key.name}: a fault of Transom itself: its log has it")
+            )
             raise
         self._record_result(key, cluster_standing)
         if cluster_standing is None:
             return Result()
         return Result(again=CHECK if cluster_standing.settled else CHECK_AGAIN)
 
-    async def _propagate(self, key: ObjectKey, egress: Egress, leadership: Leadership) -> standing.PropagationState | None:
+    async def _propagate(
+        self, key: ObjectKey, egress: Egress, leadership: Leadership
+    ) -> propagation_state.PropagationState | None:
         """Return the state of the settings in that cluster afterwards; None if they do not exist. Raises _Failure."""
         namespace, name = key.namespace or "", key.name
         kubeconfig_data = await self._read_kubeconfig(namespace, name, leadership)
@@ -161,7 +165,7 @@ class PropagationController:
 
     async def _converge(
         self, client: Client, key: ObjectKey, egress: Egress, leadership: Leadership
-    ) -> standing.PropagationState | None:
+    ) -> propagation_state.PropagationState | None:
         cluster_uid = (await self._get(client, NAMESPACES, "kube-system")).metadata.uid
         if self._home is None:
             self._home = (await leadership.client.get(NAMESPACES, "kube-system")).metadata.uid
@@ -170,16 +174,18 @@ class PropagationController:
             return None
         place = self._informers.namespace
         wanted = (
-            propagated.build_objects(egress, place, (key.namespace or "", key.name))
-            if propagated.has_objects_to_propagate(egress)
+            propagated_objects.build_objects(egress, place, (key.namespace or "", key.name))
+            if propagated_objects.has_objects_to_propagate(egress)
             else []
         )
         live = {
             (resource.kind, name): await self._read_live(client, resource, name, where)
-            for resource, name, where in propagated.list_propagated_objects(place)
+            for resource, name, where in propagated_objects.list_propagated_objects(place)
         }
         foreign = [
-            f"{kind} {name}" for (kind, name), item in live.items() if item is not None and not propagated.is_propagated(item)
+            f"{kind} {name}"
+            for (kind, name), item in live.items()
+            if item is not None and not propagated_objects.is_propagated(item)
         ]
         if foreign and wanted:
             raise _PropagationFailed(
@@ -194,19 +200,23 @@ class PropagationController:
             except NotFound as error:
                 raise _PropagationFailed(_format_missing(resource, place)) from error
         self._brought.add(key)
-        await self._delete_obsolete_objects(client, key, {(resource.kind, value["metadata"]["name"]) for resource, value in wanted}, live)
+        await self._delete_obsolete_objects(
+            client, key, {(resource.kind, value["metadata"]["name"]) for resource, value in wanted}, live
+        )
         if not wanted:
             self._brought.discard(key)
             return None
-        return standing.read_propagation_state(egress, await self._read_live(client, EGRESS_PROXIES, layers.BASE, None))
+        return propagation_state.read_propagation_state(
+            egress, await self._read_live(client, EGRESS_PROXIES, layers.BASE, None)
+        )
 
     async def _delete_obsolete_objects(
         self, client: Client, key: ObjectKey, kept: set[tuple[str, str]], live: dict[tuple[str, str], dict[str, Any] | None]
     ) -> None:
         """Delete propagated objects that are not desired any more."""
-        for resource, name, where in propagated.list_propagated_objects(self._informers.namespace):
+        for resource, name, where in propagated_objects.list_propagated_objects(self._informers.namespace):
             live_object = live[resource.kind, name]
-            if (resource.kind, name) in kept or live_object is None or not propagated.is_propagated(live_object):
+            if (resource.kind, name) in kept or live_object is None or not propagated_objects.is_propagated(live_object):
                 continue
             try:
                 await client.delete(resource, name, where, live_object["metadata"].get("uid"))
@@ -228,7 +238,7 @@ class PropagationController:
 
     # --- the status
 
-    def _record_result(self, key: ObjectKey, result: standing.PropagationState | None) -> None:
+    def _record_result(self, key: ObjectKey, result: propagation_state.PropagationState | None) -> None:
         if self._results.get(key) == result:
             return
         if result is None:
@@ -242,7 +252,7 @@ class PropagationController:
     def _report(self) -> None:
         """Set one condition on each EgressProxy about all its clusters."""
         objects = self._informers.get_objects()
-        standings: dict[str, dict[ObjectKey, standing.PropagationState]] = {}
+        standings: dict[str, dict[ObjectKey, propagation_state.PropagationState]] = {}
         for cluster in objects.clusters:
             key = (cluster.metadata.namespace, cluster.metadata.name)
             if key not in self._results:
@@ -250,7 +260,9 @@ class PropagationController:
             for layer in layers.merge_workload_layers(objects, cluster).layers:
                 if isinstance(layer.source, EgressProxy):
                     standings.setdefault(layer.source.metadata.name, {})[key] = self._results[key]
-        self._reports.set_conditions("propagation", {name: standing.build_conditions(results) for name, results in standings.items()})
+        self._reports.set_conditions(
+            "propagation", {name: propagation_state.build_conditions(results) for name, results in standings.items()}
+        )
 
 
 def select_proxy(server: str, own_egress: Egress | None) -> str | None:

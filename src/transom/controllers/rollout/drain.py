@@ -12,11 +12,11 @@ from typing import Any, Final, Literal
 import msgspec
 
 from transom.common.timestamps import format_timestamp
-from transom.controllers.runtime.cached import CORDONED, DRAIN, DRAINED, NODES, HostNode
+from transom.controllers.runtime.cached_objects import CORDONED, DRAIN, DRAINED, NODES, HostNode
 from transom.controllers.runtime.controller import Leadership
-from transom.kube.bounds import MemoryLimit
 from transom.kube.errors import Conflict, NotFound, StatusError
 from transom.kube.events import Regarding
+from transom.kube.memory_limits import MemoryLimit
 from transom.kube.objects import OwnerReference, Projected
 from transom.kube.resources import Resource
 

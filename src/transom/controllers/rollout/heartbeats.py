@@ -9,7 +9,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Final
 
-from transom.controllers.runtime.cached import NODES, HostNode
+from transom.controllers.runtime.cached_objects import NODES, HostNode
 from transom.kube.backoff import wait_for_event
 from transom.kube.client import Client
 from transom.kube.store import Store

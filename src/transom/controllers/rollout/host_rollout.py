@@ -15,7 +15,7 @@ from transom.controllers.rollout.heartbeats import Heartbeats
 from transom.controllers.rollout.in_flight_hosts import InFlightHosts
 from transom.controllers.rollout.open_rollout import OpenRollout
 from transom.controllers.rollout.rollouts import Rollouts
-from transom.controllers.runtime.cached import HostNode
+from transom.controllers.runtime.cached_objects import HostNode
 from transom.controllers.runtime.conditions import Conditions
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.hash_key import HashKey

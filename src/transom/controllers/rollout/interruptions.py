@@ -18,7 +18,7 @@ from transom.controllers.rollout.host_rollout import HostRollout
 from transom.controllers.rollout.open_rollout import OpenRollout
 from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.rollout.slots import UnavailabilitySlots
-from transom.controllers.runtime.cached import CachedInstance, HostNode
+from transom.controllers.runtime.cached_objects import CachedInstance, HostNode
 from transom.controllers.runtime.conditions import Condition
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.options import HostTimings
@@ -134,7 +134,9 @@ class Interruptions:
             return await self._give_up(cached, drain, Condition("False", "DrainBlocked", message))
         return PendingInterruption(Condition("False", "Draining", f"{why}; {progress}"), self._pace.drain_step, draining=True)
 
-    async def admit_unavailable_node(self, cached: CachedInstance, target: Target, why: str, leadership: Leadership) -> PendingInterruption | None:
+    async def admit_unavailable_node(
+        self, cached: CachedInstance, target: Target, why: str, leadership: Leadership
+    ) -> PendingInterruption | None:
         """Return None if a host whose Node is not Ready may get another version now, else what it waits for.
 
         It is already unavailable: it needs no slot, and cannot be drained. Raises ApiError.

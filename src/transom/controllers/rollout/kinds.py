@@ -8,7 +8,7 @@ from transom.controllers.rollout.in_flight_hosts import InFlightHosts
 from transom.controllers.rollout.resume_annotation import ResumeAnnotation
 from transom.controllers.rollout.rollout_kind import Group, RolloutKind
 from transom.controllers.rollout.rollouts import Rollouts
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.informers import INSTANCE_INDEXES, Informers, get_cluster_index
 from transom.controllers.runtime.settings import CurrentSettings

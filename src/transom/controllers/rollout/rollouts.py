@@ -108,7 +108,8 @@ class Rollouts:
         """Note that the status of a host was written. Return True if it is recorded as in flight and was left untouched."""
         rollouts = (*self._superseded, *self._open.values())
         finished = [
-            rollout.finish_status_write(host, self.in_flight_hosts.get_hosts_for_change(rollout.change_id)) for rollout in rollouts
+            rollout.finish_status_write(host, self.in_flight_hosts.get_hosts_for_change(rollout.change_id))
+            for rollout in rollouts
         ]
         return any(finished)
 
@@ -135,12 +136,16 @@ class Rollouts:
         former = self._open.get(group)
         members = tuple(self._list_members(group, fingerprint))
         kind = self.kind.name
-        state, heartbeats = restore_rollout(kind, name, members, self.in_flight_hosts.get_hosts_for_change(build_change_id(kind, name)))
+        state, heartbeats = restore_rollout(
+            kind, name, members, self.in_flight_hosts.get_hosts_for_change(build_change_id(kind, name))
+        )
         rollout = OpenRollout(self.kind, fingerprint, name, state, self._report)
         rollout.heartbeats.update(heartbeats)
         self._open[group] = rollout
         self._superseded = [
-            item for item in self._superseded if item.has_unrecorded_hosts or self.in_flight_hosts.get_hosts_for_change(item.change_id)
+            item
+            for item in self._superseded
+            if item.has_unrecorded_hosts or self.in_flight_hosts.get_hosts_for_change(item.change_id)
         ]
         if former is not None:
             former.queue.supersede()

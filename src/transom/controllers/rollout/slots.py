@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final
 
-from transom.controllers.runtime.cached import ORIGIN, SOURCE, CachedInstance, HostNode
+from transom.controllers.runtime.cached_objects import ORIGIN, SOURCE, CachedInstance, HostNode
 from transom.controllers.runtime.informers import Informers, watch_machine_sets, watch_machines
 from transom.kube.store import ObjectKey
 
@@ -20,7 +20,12 @@ class UnavailabilitySlots:
     """
 
     def __init__(
-        self, informers: Informers, max_unavailable: int, hold: float, now: Callable[[], datetime], enqueue: Callable[[ObjectKey], None]
+        self,
+        informers: Informers,
+        max_unavailable: int,
+        hold: float,
+        now: Callable[[], datetime],
+        enqueue: Callable[[ObjectKey], None],
     ) -> None:
         self._informers, self._most, self._hold, self._now, self._ask = informers, max_unavailable, hold, now, enqueue
         self._machines = watch_machines(informers)

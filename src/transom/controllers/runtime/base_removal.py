@@ -101,7 +101,9 @@ async def add_finalizer(base: UnstructuredObject, leadership: "Leadership") -> N
 
 async def remove_finalizer(base: UnstructuredObject, leadership: "Leadership") -> None:
     """Remove it; those of others stay. Raises ApiError."""
-    await _patch_finalizers(base, [finalizer for finalizer in base.metadata.finalizers or () if finalizer != FINALIZER], leadership)
+    await _patch_finalizers(
+        base, [finalizer for finalizer in base.metadata.finalizers or () if finalizer != FINALIZER], leadership
+    )
     _log.info("finalizer removed", object=f"EgressProxy/{base.metadata.name}")
 
 

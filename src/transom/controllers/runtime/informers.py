@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.controllers.runtime.cached import CLUSTERS, INSTANCES, NODES, CachedCluster, CachedInstance, HostNode
+from transom.controllers.runtime.cached_objects import CLUSTERS, INSTANCES, NODES, CachedCluster, CachedInstance, HostNode
 from transom.controllers.runtime.watched_settings import SettingsInformers, add_kind, get_no_position
+from transom.kube.api_versions import PREFERRED
 from transom.kube.client import Client
 from transom.kube.objects import BundleConfigMap, Metadata, ObjectMeta, Projected
 from transom.kube.reflector import PACE, ReflectorTimings
@@ -16,7 +17,6 @@ from transom.kube.resources import (
     Resource,
 )
 from transom.kube.store import IndexFunction, ObjectKey, Store
-from transom.kube.versions import PREFERRED
 from transom.proxy.objects import SettingsObjects
 from transom.proxy.trust import INJECT_LABEL, OPENSHIFT_LABEL
 from transom.sources.infrastructure import KINDS

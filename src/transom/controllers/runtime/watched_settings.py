@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from transom.kube import resources
-from transom.kube.bounds import get_memory_limit
 from transom.kube.client import Client
+from transom.kube.decoding import MalformedObject
 from transom.kube.errors import NotFound
+from transom.kube.memory_limits import get_memory_limit
 from transom.kube.objects import T, UnstructuredObject
-from transom.kube.reading import MalformedObject
 from transom.kube.reflector import PACE, Reflector, ReflectorTimings
 from transom.kube.store import IndexFunction, ObjectKey, Store
 from transom.proxy.layers import OPENSHIFT_BUNDLE, OPENSHIFT_CONFIG, OPENSHIFT_MANAGED

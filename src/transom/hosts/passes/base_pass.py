@@ -39,8 +39,8 @@ from transom.hosts.ssh.ssh_client import Access, Timeouts
 from transom.hosts.ssh.transport import Transport, open_ssh
 from transom.hosts.steps.gather import gather
 from transom.windows import ledger
-from transom.windows.host.entries import LedgerError
 from transom.windows.host.host_state import ObservedState, Step
+from transom.windows.host.ledger_entries import LedgerError
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.ledger import Manager, OtherManager
 from transom.windows.nodes.fetch import FetchAttempt

@@ -121,7 +121,13 @@ async def request_reboot(access: Access, host_keys: HostKeys, settings: PassSett
 
 class _Configuration(Pass[ConfigureResult]):
     def __init__(
-        self, settings: PassSettings, worker: WorkerSpec, report: Report, admit: Callable[[Plan], Awaitable[bool]], *, dry_run: bool
+        self,
+        settings: PassSettings,
+        worker: WorkerSpec,
+        report: Report,
+        admit: Callable[[Plan], Awaitable[bool]],
+        *,
+        dry_run: bool,
     ) -> None:
         super().__init__(settings, ConfigureResult(), only_reads=dry_run)
         self._worker = worker

@@ -18,12 +18,12 @@ from transom.hosts.passes.configure import ConfigureResult, WorkerSpec, configur
 from transom.hosts.passes.removal import RemovalResult, restore_host_state
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.ssh_client import Access
+from transom.hosts.steps.change_checks import NAME, OWN
 from transom.hosts.steps.payload_directory import PayloadDirectory
-from transom.hosts.steps.trials import NAME, OWN
 from transom.proxy.settings import Egress
 from transom.windows import ledger
-from transom.windows.host.entries import LedgerError
 from transom.windows.host.host_state import ObservedState, ServiceState
+from transom.windows.host.ledger_entries import LedgerError
 from transom.windows.host.queries import Queries
 from transom.windows.parts.certificates import CA, ROOT, get_store_path
 from transom.windows.payload.payload import Payload, PayloadFile, PayloadService

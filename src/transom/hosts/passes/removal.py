@@ -78,7 +78,9 @@ class _Removal(Pass[RemovalResult]):
         if self.result.error is None and state.registry.find_key(LEDGER) is None and not await directory.remove_base():
             self._update_result(remains=(*self.result.remains, BASE))
 
-    async def _apply_removal(self, directory: HostDirectory, planned: Plan, state: ObservedState, queries: Queries) -> ObservedState:
+    async def _apply_removal(
+        self, directory: HostDirectory, planned: Plan, state: ObservedState, queries: Queries
+    ) -> ObservedState:
         self._update_result(begun=True)
         patience, permit = self._settings.patience, self._settings.permit
         done = await apply_plan(

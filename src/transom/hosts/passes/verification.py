@@ -11,16 +11,22 @@ from transom.common.clean_up import run_to_end
 from transom.common.escaping import escape_unprintable
 from transom.hosts.errors import HostError, ScriptFailed
 from transom.hosts.passes.base_pass import PassSettings, open_directory, remove_directory_without_ledger
-from transom.hosts.passes.rehearsal import GIVING_BACK_SECONDS, Rehearsal, undo_rehearsal, is_unfinished_rehearsal, run_rehearsal
+from transom.hosts.passes.rehearsal import (
+    GIVING_BACK_SECONDS,
+    Rehearsal,
+    is_unfinished_rehearsal,
+    run_rehearsal,
+    undo_rehearsal,
+)
 from transom.hosts.scripts.template import Script, read_template, render_script
 from transom.hosts.ssh.connections import GOODBYE_SECONDS
 from transom.hosts.ssh.directory import CLEARING_SECONDS, HostDirectory, format_sftp_path, format_windows_path
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.ssh_client import Access
 from transom.hosts.steps.change import LEAVING_SECONDS
+from transom.hosts.steps.change_checks import CLEAR, build_change_checks
 from transom.hosts.steps.checks import CHECKS, LONG_LINE, HostCheck
 from transom.hosts.steps.gather import gather
-from transom.hosts.steps.trials import CLEAR, build_change_checks
 from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import LEDGER, Queries
 
@@ -203,7 +209,10 @@ def describe_use(state: ObservedState) -> str:
 
 def _build_scripts(name: str, checks: Sequence[HostCheck]) -> list[Script]:
     scripts = [Script(f"{check.id}.cmd", _render_check(name, check)) for check in checks]
-    scripts += [Script(_CLEARING, _render_check(name, CLEAR)), Script(_ORIGIN, _render_script(name, read_template("origin.cmd")))]
+    scripts += [
+        Script(_CLEARING, _render_check(name, CLEAR)),
+        Script(_ORIGIN, _render_script(name, read_template("origin.cmd"))),
+    ]
     return [*scripts, *(Script(*file) for check in checks for file in check.files)]
 
 

@@ -175,7 +175,14 @@ def _require_valid_key(path: str) -> str:
 
 
 def build_change_script(
-    plan: Plan, actual: ObservedState, owner: Owner, pass_id: str, gathering: Script, *, patience: ServiceTimeouts, fetches: int = 0
+    plan: Plan,
+    actual: ObservedState,
+    owner: Owner,
+    pass_id: str,
+    gathering: Script,
+    *,
+    patience: ServiceTimeouts,
+    fetches: int = 0,
 ) -> Script:
     """Build the script that locks the host, imports `change.reg`, and reads the host again with `gathering`.
 
@@ -289,7 +296,9 @@ def _build_restart_values(plan: Plan, actual: ObservedState, patience: ServiceTi
         "FLAGS": "\n".join(flags),
         "ENABLED": _render_enabled_checks(plan),
         "STOPS": "\n".join(stops),
-        "STARTS": _render_service_starts(plan.start, numbers, patience, list_restarted_services(plan.stop, plan.start) if reversible else ()),
+        "STARTS": _render_service_starts(
+            plan.start, numbers, patience, list_restarted_services(plan.stop, plan.start) if reversible else ()
+        ),
         "SETTLE": read_template("reversible.cmd") if reversible else "",
         "FORGET": _render_ledger_deletion(plan),
     }
@@ -341,12 +350,16 @@ def _number_services(plan: Plan) -> FoldedDict[int]:
     return FoldedDict((name, number) for number, name in enumerate(dict.fromkeys((*plan.stop, *plan.start))))
 
 
-def _render_service_starts(names: Sequence[str], numbers: Mapping[str, int], patience: ServiceTimeouts, needed: Sequence[str] = ()) -> str:
+def _render_service_starts(
+    names: Sequence[str], numbers: Mapping[str, int], patience: ServiceTimeouts, needed: Sequence[str] = ()
+) -> str:
     """`needed` are those without which the others need not be started."""
     lines = []
     for name in names:
         call = f'{numbers[name]} "{_require_script_safe_name(name)}"'
-        lines.append(f"call :start {call} {_format_service_limits(patience, patience.get_start_seconds(name, needed=name in needed))}")
+        lines.append(
+            f"call :start {call} {_format_service_limits(patience, patience.get_start_seconds(name, needed=name in needed))}"
+        )
         if name in needed:
             lines.append(f"if defined DOWN call :alive {call}\nif defined LOST goto undone")
     return "\n".join(lines)

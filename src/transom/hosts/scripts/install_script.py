@@ -26,7 +26,9 @@ def build_work_blocks(plan: Plan) -> dict[str, str]:
     return {
         "VERIFY": fill_template("verify.cmd", {"CHECKS": checks, "OWNERS": owners}) if checks or owners else "",
         "VERIFYING": fill_template("verifying.cmd", {"OWNER": read_template("owner.cmd")}) if checks or owners else "",
-        "PREPARE": fill_template("prepare.cmd", {"STEPS": "\n".join(_iter_preparation_steps(plan.prepare))}) if plan.prepare else "",
+        "PREPARE": fill_template("prepare.cmd", {"STEPS": "\n".join(_iter_preparation_steps(plan.prepare))})
+        if plan.prepare
+        else "",
         "PREPARING": fill_template("preparing.cmd", {"OWNER": read_template("owner.cmd")}) if plan.prepare else "",
     }
 
@@ -104,7 +106,8 @@ def _iter_install_steps(install: Install) -> Iterator[str]:
     for path in install.directories:
         above = path.rpartition("\\")[0]
         check = "check" if above in checked_parents else "-"
-        yield f"call :directory {_quote_path(path)} {_select_directory_access(path, install)} {check}\nif defined FOREIGN exit /b 0"
+        access = _select_directory_access(path, install)
+        yield f"call :directory {_quote_path(path)} {access} {check}\nif defined FOREIGN exit /b 0"
     for number, place in enumerate(install.place):
         yield f"call :place {number} {place.staged} {_quote_path(place.path)} {'aside' if place.aside else '-'}"
     for number, configuration in enumerate((*install.create, *install.configure)):

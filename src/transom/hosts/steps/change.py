@@ -104,7 +104,9 @@ async def apply_plan(
         raise
     ended = await _run_change_script(directory, name)
     if not ended.succeeded:
-        failure = _ChangeResult.from_bytes(await directory.transport.read(format_sftp_path(name, "result.txt"), _RESULT_LIMIT) or b"")
+        failure = _ChangeResult.from_bytes(
+            await directory.transport.read(format_sftp_path(name, "result.txt"), _RESULT_LIMIT) or b""
+        )
         if failure.has_word(ResultWord.UNFINISHED):
             # the job still reads its script
             raise RestartsFailed(_UNFINISHED)

@@ -35,7 +35,9 @@ Report = Callable[[DeliveryProgress], object]
 class Delivery:
     """The transfer of a plan's files over one transport. `sent` counts the bytes that went over the connection."""
 
-    def __init__(self, directory: HostDirectory, payload: PayloadDirectory, contents: Mapping[str, Secret], report: Report) -> None:
+    def __init__(
+        self, directory: HostDirectory, payload: PayloadDirectory, contents: Mapping[str, Secret], report: Report
+    ) -> None:
         self._directory, self._payload, self._contents, self._report = directory, payload, contents, report
         self.sent = 0
         self._done = self._total = 0

@@ -134,7 +134,9 @@ async def collect_answers(directory: HostDirectory, script_result: ScriptResult,
     data = await directory.transport.read(format_sftp_path(name, "gathered"), size)
     if data is None:
         raise ScriptFailed("the host's answers are not where its script said")
-    left = [line.removeprefix(f"{OutputMarker.LEFT} ") for line in script_result.lines if line.startswith(f"{OutputMarker.LEFT} ")]
+    left = [
+        line.removeprefix(f"{OutputMarker.LEFT} ") for line in script_result.lines if line.startswith(f"{OutputMarker.LEFT} ")
+    ]
     others = [other for other in left if other != name]
     if others:
         await directory.remove_leftovers(others[:_TIDIED], name)
@@ -204,8 +206,12 @@ async def run_output_scripts(directory: HostDirectory, scripts: Mapping[str, tup
     calls = [
         f"call :{'powershell' if file.endswith('.ps1') else 'batch'} {variable}" for variable, (file, _) in scripts.items()
     ]
-    frame = Script("outputs.cmd", render_script("outputs.cmd", {"DIRECTORY": format_windows_path(name), "CALLS": "\n".join(calls)}))
-    await directory.put_files(name, [frame, *(Script(f"{v}.{file.rpartition('.')[2]}", text) for v, (file, text) in scripts.items())])
+    frame = Script(
+        "outputs.cmd", render_script("outputs.cmd", {"DIRECTORY": format_windows_path(name), "CALLS": "\n".join(calls)})
+    )
+    await directory.put_files(
+        name, [frame, *(Script(f"{v}.{file.rpartition('.')[2]}", text) for v, (file, text) in scripts.items())]
+    )
     await transport.run(format_windows_path(name, "outputs.cmd"))
     texts, complaints = {}, {}
     for variable in scripts:

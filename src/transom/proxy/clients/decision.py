@@ -6,7 +6,15 @@ from typing import Final
 
 import msgspec
 
-from transom.proxy.clients.addresses import Address, Network, contains_address, format_address, parse_loose, parse_quad, without_ipv4_mapping
+from transom.proxy.clients.addresses import (
+    Address,
+    Network,
+    contains_address,
+    format_address,
+    parse_loose,
+    parse_quad,
+    without_ipv4_mapping,
+)
 from transom.proxy.clients.environment import PROXY, ClientSettings, read_environment
 from transom.proxy.clients.items import ItemList, is_loopback, parse_item_list
 from transom.proxy.clients.patterns import Item, parse_network

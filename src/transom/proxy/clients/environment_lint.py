@@ -47,7 +47,11 @@ def lint_environment(
     """
     known = keep_proxy_variables(environment)
     rows = [CLIENTS[name] for name in readers if CLIENTS[name].source is Source.ENVIRONMENT]
-    findings = [*_find_unread_variables(known, rows), *_find_case_differences(known, rows), *_find_proxies_without_scheme(known, rows)]
+    findings = [
+        *_find_unread_variables(known, rows),
+        *_find_case_differences(known, rows),
+        *_find_proxies_without_scheme(known, rows),
+    ]
     findings += [*_find_missing_variables(known, rows), *_find_credentials(known, rows)]
     for value in dict.fromkeys(known[name] for name in _LIST if known.get(name)):
         findings += lint(value, clients)
@@ -76,7 +80,9 @@ def _find_unread_variables(variables: Mapping[str, str], rows: Sequence[ClientPr
             yield _build_finding(name, misses, f"{other} {why}: set both to the same value")
 
 
-def _is_missing_values(client: ClientProfile, variables: Mapping[str, str], completed: Mapping[str, str], *, is_list: bool) -> bool:
+def _is_missing_values(
+    client: ClientProfile, variables: Mapping[str, str], completed: Mapping[str, str], *, is_list: bool
+) -> bool:
     for item, full in zip(_read_both_schemes(client, variables), _read_both_schemes(client, completed), strict=True):
         if is_list and full.proxy is not None and item.no_proxy != full.no_proxy:
             return True

@@ -18,14 +18,14 @@ from transom.proxy.clients.addresses import (
 from transom.proxy.clients.patterns import (
     Item,
     compile_glob,
-    parse_network,
-    parse_port,
     parse_aws_item,
     parse_azure_item,
     parse_chromium_item,
     parse_fabric8_item,
-    parse_httpx_item,
     parse_httpx2_item,
+    parse_httpx_item,
+    parse_network,
+    parse_port,
 )
 from transom.proxy.clients.profile import Addresses, Covers, Items, Ports, ProfilePass, Splitting, Star
 from transom.proxy.clients.urls import TrailingDots, UnreadableHostError, drop_dots, to_idn

@@ -100,7 +100,9 @@ def lint(items: Sequence[str] | str, clients: Sequence[str] = NODE_CLIENTS) -> l
     return findings
 
 
-def _find_item_results(text: str, present: set[str], client_names: tuple[str, ...], *, first: bool, last: bool) -> Iterator[LintResult]:
+def _find_item_results(
+    text: str, present: set[str], client_names: tuple[str, ...], *, first: bool, last: bool
+) -> Iterator[LintResult]:
     plain = _PLAIN.fullmatch(text)
     if plain is not None and plain[1] != "*." and len(text) < _LONG_NAME:
         # neither the rules nor a client that fails have anything to say of it
@@ -112,7 +114,9 @@ def _find_item_results(text: str, present: set[str], client_names: tuple[str, ..
     verdicts = list(judge_item(text, present, client_names, first=first, last=last))
     harmed: set[str] = set()
     instead = next((verdict.instead for verdict in verdicts if verdict.instead is not None), None)
-    for effect, names, reason in find_item_harms(text, NO_PROXY_CLIENTS, first=first, last=last) if _can_harm_clients(text) else ():
+    for effect, names, reason in (
+        find_item_harms(text, NO_PROXY_CLIENTS, first=first, last=last) if _can_harm_clients(text) else ()
+    ):
         if first and last and text.strip() == no_proxy.ALL:
             continue
         harmed.update(names)
@@ -132,7 +136,9 @@ def _find_item_results(text: str, present: set[str], client_names: tuple[str, ..
         )
     if fault is not None and not harmed and not verdicts:
         severity, problem = fault
-        yield LintResult(_find_space_sensitive_clients(text), problem, _find_fix(text) if instead is None else instead, severity)
+        yield LintResult(
+            _find_space_sensitive_clients(text), problem, _find_fix(text) if instead is None else instead, severity
+        )
 
 
 def _can_harm_clients(text: str) -> bool:

@@ -263,7 +263,11 @@ def parse_network(text: str, cidr: Cidr) -> Network | None:
         return None
     family, value = address
     width = 32 if family == 4 else 128
-    bits = count_mask_bits(bits_text) if cidr.masks and family == 4 and "." in bits_text else parse_prefix_length(bits_text, cidr.bits)
+    bits = (
+        count_mask_bits(bits_text)
+        if cidr.masks and family == 4 and "." in bits_text
+        else parse_prefix_length(bits_text, cidr.bits)
+    )
     if bits is None or bits < 0:
         return None
     if bits > width:

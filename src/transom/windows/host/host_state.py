@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from transom.windows.host.entries import compute_value_digest
+from transom.windows.host.ledger_entries import compute_value_digest
 from transom.windows.registry import reg
 from transom.windows.registry.names import is_same
 from transom.windows.registry.registry import Registry

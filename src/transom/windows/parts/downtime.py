@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from transom.windows.host import entries
+from transom.windows.host import ledger_entries
 from transom.windows.host.host_state import ObservedState, ServiceState, Step
 from transom.windows.host.queries import LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.parts.plan_builder import PlanBuilder, When
@@ -62,9 +62,9 @@ def read(registry: Registry) -> Downtime:
     """Read the ledger's entry."""
     owed = registry.find_key(RESTARTS)
     return Downtime(
-        {name: _read_restart_note(registry, name) for name in entries.iter_value_names(owed)},
-        entries.read_entries(registry, DEFERRED, DeferredRestart),
-        tuple(entries.iter_value_names(registry.find_key(TRUSTING))),
+        {name: _read_restart_note(registry, name) for name in ledger_entries.iter_value_names(owed)},
+        ledger_entries.read_entries(registry, DEFERRED, DeferredRestart),
+        tuple(ledger_entries.iter_value_names(registry.find_key(TRUSTING))),
     )
 
 
@@ -73,7 +73,7 @@ def iter_ledger_values(entry: Downtime) -> Iterator[SetValue]:
     for service, note in entry.restarts.items():
         yield SetValue(RESTARTS, service, build_sz(note))
     for service, deferred in entry.deferred.items():
-        yield entries.build_ledger_value(DEFERRED, service, deferred)
+        yield ledger_entries.build_ledger_value(DEFERRED, service, deferred)
     for service in entry.trusting:
         yield SetValue(TRUSTING, service, build_sz(""))
 
@@ -197,7 +197,9 @@ def _list_services_to_stop(restarted: tuple[str, ...], draft: PlanBuilder) -> tu
 def _list_services_to_start(draft: PlanBuilder) -> tuple[str, ...]:
     """List the services to start: stopped ones that stay and those that must run, in dependency and payload order."""
     again = without_names(reversed(draft.stop), (*draft.removed, *_list_stranded_dependants(draft)))
-    return sort_for_start(remove_duplicates((*draft.needed, *again)), _map_dependencies(draft.actual)) if draft.needed else again
+    return (
+        sort_for_start(remove_duplicates((*draft.needed, *again)), _map_dependencies(draft.actual)) if draft.needed else again
+    )
 
 
 def _list_stranded_dependants(draft: PlanBuilder) -> tuple[str, ...]:

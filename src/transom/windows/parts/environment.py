@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import msgspec
 
 from transom.proxy.settings import VARIABLES, Egress
-from transom.windows.host import entries
-from transom.windows.host.entries import FormerValue
+from transom.windows.host import ledger_entries
 from transom.windows.host.host_state import DesiredState, Kind, Step
+from transom.windows.host.ledger_entries import FormerValue
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES, Queries
 from transom.windows.parts.adopted import TAKEN
 from transom.windows.parts.environment_items import (
@@ -105,23 +105,23 @@ def read(registry: Registry) -> Environments:
     """Read the ledger's entry."""
     services = {
         key.path.rsplit("\\", 1)[1]: ServiceEnvironment(
-            before=entries.read_entry(key, "", _FormerEnvironment).value,
-            variables=entries.read_entries(registry, key.path, ServiceVariable),
+            before=ledger_entries.read_entry(key, "", _FormerEnvironment).value,
+            variables=ledger_entries.read_entries(registry, key.path, ServiceVariable),
         )
         for key in registry.list_keys_below(SERVICE_LINES)
         if key.values  # an import that was cut short may have made the key alone
     }
-    return Environments(entries.read_entries(registry, MACHINE_LINES, MachineVariable), services)
+    return Environments(ledger_entries.read_entries(registry, MACHINE_LINES, MachineVariable), services)
 
 
 def iter_ledger_values(entry: Environments) -> Iterator[SetValue]:
     """Yield a value for each variable; for a service also its former environment, as the default value."""
     for name, variable in entry.machine.items():
-        yield entries.build_ledger_value(MACHINE_LINES, name, variable)
+        yield ledger_entries.build_ledger_value(MACHINE_LINES, name, variable)
     for service, environment in entry.services.items():
-        yield entries.build_ledger_value(rf"{SERVICE_LINES}\{service}", "", _FormerEnvironment(environment.before))
+        yield ledger_entries.build_ledger_value(rf"{SERVICE_LINES}\{service}", "", _FormerEnvironment(environment.before))
         for name, item in environment.variables.items():
-            yield entries.build_ledger_value(rf"{SERVICE_LINES}\{service}", name, item)
+            yield ledger_entries.build_ledger_value(rf"{SERVICE_LINES}\{service}", name, item)
 
 
 def plan(entry: Environments, draft: PlanBuilder) -> Environments:

@@ -10,8 +10,8 @@ import msgspec
 
 from transom.proxy.secret import redact_variable
 from transom.proxy.settings import VARIABLES
-from transom.windows.host.entries import FormerValue
 from transom.windows.host.host_state import Action
+from transom.windows.host.ledger_entries import FormerValue
 from transom.windows.registry.registry import NamedValue
 from transom.windows.registry.values import Value, ValueType, build_multi_sz, build_sz, format_type_name
 
@@ -173,7 +173,9 @@ def merge_service_environment(
             elif len(mine) < len(present_items):
                 items = _without_items(items, mine)
                 change = ItemChange(name, "remove", UNMASKED if ours.mask is not None else BESIDE)
-                changes.append(change.with_values(_format_values(present_items), _format_values(_find_items_by_name(items, name))))
+                changes.append(
+                    change.with_values(_format_values(present_items), _format_values(_find_items_by_name(items, name)))
+                )
             else:
                 items = _restore_items(items, mine, ours.was)
                 reason = UNMASKED if ours.mask is not None else RESTORED if ours.was else REMOVED

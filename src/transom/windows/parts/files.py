@@ -80,7 +80,9 @@ class FileChanges(msgspec.Struct, frozen=True):
         excluded = FoldedDict.from_names(self.forgotten)
         return msgspec.structs.replace(
             interim_entry,
-            files={path: own.with_present_file(own.digest) for path, own in interim_entry.files.items() if path not in excluded},
+            files={
+                path: own.with_present_file(own.digest) for path, own in interim_entry.files.items() if path not in excluded
+            },
             directories=list_remaining_directories(interim_entry.directories, self.leave, self.clear),
             owned=list_remaining_directories(interim_entry.owned, self.leave, self.clear),
         )
@@ -163,10 +165,14 @@ def _plan_removals(
     for path in forgotten_paths:
         own, present_digest = recorded.files[path], present.get(path)
         if is_within_any(path, cleared):
-            draft.steps.append(Step("file", path, "remove", "goes with its directory", own.describe_present_file(present_digest)))
+            draft.steps.append(
+                Step("file", path, "remove", "goes with its directory", own.describe_present_file(present_digest))
+            )
         elif present_digest is not None and present_digest in (own.digest, own.former):
             removals.append(FileRemoval(path, own.aside))
-            draft.steps.append(Step("file", path, "remove", "no longer in the payload", own.describe_present_file(present_digest)))
+            draft.steps.append(
+                Step("file", path, "remove", "no longer in the payload", own.describe_present_file(present_digest))
+            )
         elif present_digest is not None:
             draft.warnings.append(f"{path} was changed since it was sent: it is left")
             draft.steps.append(Step("ledger", path, "remove", "changed after Transom sent it: left unchanged"))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from transom.windows.host import entries
+from transom.windows.host import ledger_entries
 from transom.windows.host.host_state import Preparation, compute_file_time
 from transom.windows.host.queries import LEDGER
 from transom.windows.registry.edits import SetValue
@@ -127,16 +127,16 @@ def read(registry: Registry) -> InstalledPayload:
     """Read the ledger's entry. Raises LedgerError."""
     key = registry.find_key(INSTALLED)
     payload = key.get("Payload") if key else None
-    prepared = entries.read_entry(key, "Preparation", PreparedWindows) if key and key.get("Preparation") else None
+    prepared = ledger_entries.read_entry(key, "Preparation", PreparedWindows) if key and key.get("Preparation") else None
     directories = registry.find_key(rf"{INSTALLED}\Directories")
     return InstalledPayload(
         payload.decode_text() if payload else "",
         prepared,
-        entries.read_entries(registry, rf"{INSTALLED}\Services", OwnService),
-        entries.read_entries(registry, FILES, OwnFile),
-        tuple(entries.iter_value_names(directories)),
-        tuple(path for path in entries.iter_value_names(directories) if directories and directories.get(path) == _OWNED),
-        entries.read_entries(registry, rf"{INSTALLED}\Variables", Output),
+        ledger_entries.read_entries(registry, rf"{INSTALLED}\Services", OwnService),
+        ledger_entries.read_entries(registry, FILES, OwnFile),
+        tuple(ledger_entries.iter_value_names(directories)),
+        tuple(path for path in ledger_entries.iter_value_names(directories) if directories and directories.get(path) == _OWNED),
+        ledger_entries.read_entries(registry, rf"{INSTALLED}\Variables", Output),
     )
 
 
@@ -145,12 +145,12 @@ def iter_ledger_values(entry: InstalledPayload) -> Iterator[SetValue]:
     if entry:
         yield SetValue(INSTALLED, "Payload", build_sz(entry.payload))
     if entry.prepared:
-        yield entries.build_ledger_value(INSTALLED, "Preparation", entry.prepared)
+        yield ledger_entries.build_ledger_value(INSTALLED, "Preparation", entry.prepared)
     for name, own in entry.services.items():
-        yield entries.build_ledger_value(rf"{INSTALLED}\Services", name, own)
+        yield ledger_entries.build_ledger_value(rf"{INSTALLED}\Services", name, own)
     for path, file in entry.files.items():
-        yield entries.build_ledger_value(FILES, path, file)
+        yield ledger_entries.build_ledger_value(FILES, path, file)
     for path in entry.directories:
         yield SetValue(rf"{INSTALLED}\Directories", path, _OWNED if path in entry.owned else build_sz(""))
     for name, output in entry.outputs.items():
-        yield entries.build_ledger_value(rf"{INSTALLED}\Variables", name, output)
+        yield ledger_entries.build_ledger_value(rf"{INSTALLED}\Variables", name, output)

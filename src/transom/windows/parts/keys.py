@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from transom.windows.host.entries import iter_value_names
+from transom.windows.host.ledger_entries import iter_value_names
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.registry.edits import DeleteKey, SetValue

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from transom.windows.host.entries import compute_value_digest
 from transom.windows.host.host_state import DesiredState, FileWrite, ObservedState, Step
+from transom.windows.host.ledger_entries import compute_value_digest
 from transom.windows.parts.adopted import AdoptedState
 from transom.windows.registry.edits import DeleteValue, Edit, SetValue
 from transom.windows.registry.registry import NamedValue

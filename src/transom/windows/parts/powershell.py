@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from transom.proxy.settings import Egress
-from transom.windows.host import entries
+from transom.windows.host import ledger_entries
 from transom.windows.host.host_state import Action, DesiredState, FileWrite, Step
 from transom.windows.host.queries import FILE_LIMIT, LEDGER, Queries
 from transom.windows.parts.part import About, Assumption
@@ -115,13 +115,13 @@ def build_follow_up_queries(entry: OwnBlock | None, draft: PlanBuilder) -> Queri
 def read(registry: Registry) -> OwnBlock | None:
     """Read the ledger's entry. Raises LedgerError."""
     key = registry.find_key(LEDGER)
-    return entries.read_entry(key, LINE, OwnBlock) if key is not None and key.get(LINE) is not None else None
+    return ledger_entries.read_entry(key, LINE, OwnBlock) if key is not None and key.get(LINE) is not None else None
 
 
 def iter_ledger_values(entry: OwnBlock | None) -> Iterator[SetValue]:
     """Yield the entry as a value."""
     if entry is not None:
-        yield entries.build_ledger_value(LEDGER, LINE, entry)
+        yield ledger_entries.build_ledger_value(LEDGER, LINE, entry)
 
 
 def plan(entry: OwnBlock | None, draft: PlanBuilder) -> OwnBlock | None:
@@ -189,7 +189,9 @@ class _ProfileMerge:
             self._plan_write(self._profile.without_block(joined=entry.joined), "remove", reason, None, forgets=True)
         return entry
 
-    def _plan_write(self, profile: ProfileText, action: Action, reason: str, after: str | None, *, forgets: bool = False) -> None:
+    def _plan_write(
+        self, profile: ProfileText, action: Action, reason: str, after: str | None, *, forgets: bool = False
+    ) -> None:
         is_gone = forgets and after is None and self._entry is not None and self._entry.created and profile.is_empty
         size = len(self._data) if self._data is not None else None
         content = None if is_gone else profile.to_bytes()

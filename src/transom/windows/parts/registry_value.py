@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from transom.windows.host import entries
-from transom.windows.host.entries import FormerValue
+from transom.windows.host import ledger_entries
 from transom.windows.host.host_state import Action, DesiredState, Step
+from transom.windows.host.ledger_entries import FormerValue
 from transom.windows.host.queries import LEDGER, Queries
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.registry.edits import DeleteValue, Edit, SetValue
@@ -54,12 +54,14 @@ class RegistryValue(msgspec.Struct, frozen=True):
     def read(self, registry: Registry) -> OwnValue | None:
         """Read the ledger's entry. Raises LedgerError."""
         key = registry.find_key(LEDGER)
-        return entries.read_entry(key, self.line, OwnValue) if key is not None and key.get(self.line) is not None else None
+        return (
+            ledger_entries.read_entry(key, self.line, OwnValue) if key is not None and key.get(self.line) is not None else None
+        )
 
     def iter_ledger_values(self, entry: OwnValue | None) -> Iterator[SetValue]:
         """Yield the entry as a value."""
         if entry is not None:
-            yield entries.build_ledger_value(LEDGER, self.line, entry)
+            yield ledger_entries.build_ledger_value(LEDGER, self.line, entry)
 
     def plan(self, entry: OwnValue | None, draft: PlanBuilder) -> OwnValue | None:
         """Set the value, or restore the former one."""

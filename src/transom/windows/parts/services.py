@@ -42,7 +42,9 @@ class ServiceChanges(msgspec.Struct, frozen=True):
     def build_final_entry(self, interim_entry: InstalledPayload) -> InstalledPayload:
         """Return the ledger's entry after the changes."""
         excluded = FoldedDict.from_names(self.forgotten)
-        return msgspec.structs.replace(interim_entry, services={n: own for n, own in interim_entry.services.items() if n not in excluded})
+        return msgspec.structs.replace(
+            interim_entry, services={n: own for n, own in interim_entry.services.items() if n not in excluded}
+        )
 
 
 def plan_services(recorded: InstalledPayload, draft: PlanBuilder) -> ServiceChanges:

@@ -6,9 +6,9 @@ import msgspec
 
 from transom.proxy.settings import Egress
 from transom.proxy.trust import parse_subject
-from transom.windows.host import entries as ledger
-from transom.windows.host.entries import FormerValue
+from transom.windows.host import ledger_entries as ledger
 from transom.windows.host.host_state import DesiredState, Step
+from transom.windows.host.ledger_entries import FormerValue
 from transom.windows.host.queries import LEDGER, SERVICES, STORES, Queries
 from transom.windows.parts import certificates
 from transom.windows.parts.adopted import TAKEN

@@ -51,7 +51,9 @@ def build_registries(
     for name, entry, resolve in _iter_entries(sets):
         source = _normalize_registry(str(entry.get("source", "")))
         if source is None:
-            problems.append(f"{name}: source {entry.get('source')!r}: {_describe_unsupported_registry(str(entry.get('source', '')))}")
+            problems.append(
+                f"{name}: source {entry.get('source')!r}: {_describe_unsupported_registry(str(entry.get('source', '')))}"
+            )
             continue
         host, _, path = source.partition("/")
         registry = get_registry_name(host)

@@ -140,7 +140,9 @@ def plan(
         faults=tuple(draft.faults),
         profile_fault=draft.profile_fault,
         disabled=draft.disabled,
-        install=_add_reversal(install, draft, old, lines) if installation.list_restarted_services(draft.stop, draft.start) else install,
+        install=_add_reversal(install, draft, old, lines)
+        if installation.list_restarted_services(draft.stop, draft.start)
+        else install,
         reads=_build_queries(old, draft),
     )
 
@@ -184,7 +186,9 @@ class _LedgerEdits:
         """Build the edits that record `installed` in the ledger once `changed` was imported."""
         if installed == self._wanted.installed:
             return ()
-        edits = ledger.build_edits(self._before.apply_edits(self.changed), msgspec.structs.replace(self._wanted, installed=installed))
+        edits = ledger.build_edits(
+            self._before.apply_edits(self.changed), msgspec.structs.replace(self._wanted, installed=installed)
+        )
         return tuple(edit for edit in edits if is_within(edit.path, INSTALLED))
 
     def has_remaining(self, installed: InstalledPayload, writes: Sequence[FileWrite]) -> bool:
@@ -223,7 +227,9 @@ def _is_removal(edit: Edit) -> bool:
 def predict_state(actual: ObservedState, planned: Plan) -> ObservedState:
     """Predict what a gather reads after the plan was applied."""
     actual = installation.predict_install(actual, planned.install)
-    registry = actual.registry.apply_edits(planned.edits).apply_edits((*planned.install.edits, *planned.install.lines, *planned.prepared))
+    registry = actual.registry.apply_edits(planned.edits).apply_edits(
+        (*planned.install.edits, *planned.install.lines, *planned.prepared)
+    )
     restarts = registry.find_key(RESTARTS)
     restarted = FoldedDict.from_names((*planned.stop, *planned.start))
     for named in [value for value in (restarts.values or {}).values() if value.name in restarted] if restarts else []:

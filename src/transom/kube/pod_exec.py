@@ -9,8 +9,8 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from transom.kube.errors import ResponseTooLarge, ConnectionFailed, UnreadableObject
-from transom.kube.reading import ApiStatus
+from transom.kube.decoding import ApiStatus
+from transom.kube.errors import ConnectionFailed, ResponseTooLarge, UnreadableObject
 
 EXEC_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 """The newer one only adds the end of stdin, which no command here has."""

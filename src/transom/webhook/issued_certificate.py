@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from transom.proxy.secret import Secret
-from transom.webhook.holdings import WebhookSecret, IssuedCertificate, CertificateLifetimes
+from transom.webhook.webhook_secret import CertificateLifetimes, IssuedCertificate, WebhookSecret
 
 
 class InvalidIssuedCertificate(Exception):
@@ -20,7 +20,12 @@ class InvalidIssuedCertificate(Exception):
 
 
 def compute_issued_secret(
-    current: WebhookSecret | None, issued: IssuedCertificate, hosts: Iterable[str], now: datetime, ca_bundle: str | None, lifetimes: CertificateLifetimes
+    current: WebhookSecret | None,
+    issued: IssuedCertificate,
+    hosts: Iterable[str],
+    now: datetime,
+    ca_bundle: str | None,
+    lifetimes: CertificateLifetimes,
 ) -> WebhookSecret:
     """Compute the required content of the Secret.
 
@@ -47,7 +52,9 @@ def compute_issued_secret(
     return msgspec.structs.replace(current, authorities=known)
 
 
-def compute_issued_rotation_delay(current: WebhookSecret, issued: IssuedCertificate, now: datetime, lifetimes: CertificateLifetimes) -> float:
+def compute_issued_rotation_delay(
+    current: WebhookSecret, issued: IssuedCertificate, now: datetime, lifetimes: CertificateLifetimes
+) -> float:
     """When to look again: at the next step, or in an hour. A renewal is heard of."""
     if current.certificate == issued.certificate and current.authorities == issued.authorities:
         return 3600.0

@@ -9,7 +9,7 @@ from transom.controllers.instance_state.view import InstanceView, StatusHostKeys
 from transom.controllers.join.bootstrap_tokens import BootstrapTokens
 from transom.controllers.keys.key_rotation import KeySelection
 from transom.controllers.rollout.host_rollout import PassRecord
-from transom.controllers.runtime.cached import HostNode
+from transom.controllers.runtime.cached_objects import HostNode
 from transom.controllers.runtime.conditions import Condition, Conditions, Fields
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import ManagedByOther

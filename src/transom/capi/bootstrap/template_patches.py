@@ -79,7 +79,9 @@ def build_entries(template: MachineTemplate, identity: str, egress: Egress) -> E
     if template.windows:
         has_entries = bool(build_linux_entries(secret, egress).files)
         return windows_proxy.build_windows_entries(windows_proxy.build_secret_name(identity)) if has_entries else Entries()
-    return build_linux_entries(secret, egress, control_plane=template.control_plane, runtime=find_runtime_service(template.content))
+    return build_linux_entries(
+        secret, egress, control_plane=template.control_plane, runtime=find_runtime_service(template.content)
+    )
 
 
 def build_cluster_class_patch(

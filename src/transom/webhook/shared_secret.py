@@ -18,10 +18,17 @@ from transom.kube.lease import TERMS, LeaseElection, LeaseTerm, LeaseTimings
 from transom.kube.objects import Metadata, UnstructuredObject
 from transom.kube.resources import REGISTRATIONS, SECRETS, Resource
 from transom.pods.environment import PodEgress
-from transom.pods.registration import NAME, TIMEOUT, WebhookEndpoint, FailurePolicy, build_registration
+from transom.pods.webhook_configuration import NAME, TIMEOUT, FailurePolicy, WebhookEndpoint, build_registration
 from transom.proxy.secret import Secret
-from transom.webhook.holdings import EXPIRES, LIVES, WebhookSecret, IssuedCertificate, CertificateLifetimes, parse_webhook_secret
 from transom.webhook.renewal import RenewalFailed, RenewedSecret, renew_certificates
+from transom.webhook.webhook_secret import (
+    EXPIRES,
+    LIVES,
+    CertificateLifetimes,
+    IssuedCertificate,
+    WebhookSecret,
+    parse_webhook_secret,
+)
 
 _log: Final = structlog.get_logger("transom.webhook")
 WEBHOOK: Final = "transom-webhook"
@@ -130,14 +137,18 @@ class SharedSecretKeeper:
             question, until, renewed = self._renewed
             if question == (parse_webhook_secret(data), ca_bundle, issued) and now < until:
                 return msgspec.structs.replace(renewed, seconds=(until - now).total_seconds())
-        renewed = await renew_certificates(data, self._current, tuple(self._list_server_names()), now, ca_bundle, self._lives, issued)
+        renewed = await renew_certificates(
+            data, self._current, tuple(self._list_server_names()), now, ca_bundle, self._lives, issued
+        )
         if parse_webhook_secret(data) != renewed.holdings:
             _log.info("certificates made", expires=renewed.expires.isoformat())
         self._current = renewed.holdings
         self._renewed = ((renewed.holdings, ca_bundle, issued), now + timedelta(seconds=renewed.seconds), renewed)
         return renewed
 
-    async def _write_secret(self, client: Client, data: Mapping[str, Secret], renewed: RenewedSecret, egress: PodEgress | None) -> None:
+    async def _write_secret(
+        self, client: Client, data: Mapping[str, Secret], renewed: RenewedSecret, egress: PodEgress | None
+    ) -> None:
         wanted = {**renewed.holdings.to_data(), EXPIRES: Secret(renewed.expires.isoformat())}
         if egress is not None:
             wanted[EGRESS] = Secret(msgspec.json.encode(egress).decode())
@@ -154,7 +165,9 @@ class SharedSecretKeeper:
         }
         await client.apply(SECRETS, value, WEBHOOK, self._namespace)
 
-    async def _write_registration(self, client: Client, secret: WebhookSecret, egress: PodEgress, live: UnstructuredObject | None) -> None:
+    async def _write_registration(
+        self, client: Client, secret: WebhookSecret, egress: PodEgress, live: UnstructuredObject | None
+    ) -> None:
         try:
             role = await client.get(_CLUSTER_ROLES, WEBHOOK)
         except NotFound:

@@ -98,4 +98,6 @@ def _refuse_json_constant(_: str) -> NoReturn:
 
 # json.dumps and json.loads make one anew with each call
 _WRITER: Final = json.JSONEncoder(separators=(",", ":"))
-_READER: Final = json.JSONDecoder(parse_int=_parse_integer, parse_float=_refuse_json_constant, parse_constant=_refuse_json_constant)
+_READER: Final = json.JSONDecoder(
+    parse_int=_parse_integer, parse_float=_refuse_json_constant, parse_constant=_refuse_json_constant
+)

@@ -14,7 +14,7 @@ from transom.common.escaping import escape_unprintable
 from transom.common.tls_clients import create_bare_context
 from transom.controllers.runtime.conditions import Condition
 from transom.pods.environment import PodEgress
-from transom.pods.registration import KIND, NAME, TIMEOUT, has_same_rules, is_own_configuration
+from transom.pods.webhook_configuration import KIND, NAME, TIMEOUT, has_same_rules, is_own_configuration
 from transom.sources.core_objects import get_value_at
 
 _OBJECT: Final = f"{KIND}/{NAME}"

@@ -8,8 +8,8 @@ import msgspec
 from transom.common.check_results import Claim
 from transom.hosts.passes.rehearsal import STEPS
 from transom.hosts.passes.verification import VerificationResult
+from transom.hosts.steps.change_checks import CLEAR, build_change_checks
 from transom.hosts.steps.checks import CHECKS
-from transom.hosts.steps.trials import CLEAR, build_change_checks
 
 CLAIMS: tuple[Claim, ...] = (*CHECKS, *build_change_checks("", b""), CLEAR, *STEPS)
 """All that can be checked, in order."""

@@ -22,8 +22,8 @@ from transom.cli.state import HealthySettingsStore, create_directory, format_hos
 from transom.common.counting import format_count
 from transom.common.regular_files import read_regular_file
 from transom.common.timestamps import format_timestamp
+from transom.diagnosis.host_details import EventRow, HostDetails, HostSettings
 from transom.diagnosis.overview import DIFFERS, ObjectStatus, Overview, get_urgency_key, iter_expiring_bundles
-from transom.diagnosis.story import EventRow, HostSettings, HostDetails
 from transom.proxy.finding import Finding
 from transom.proxy.labels import InvalidSelector, parse_selector
 from transom.proxy.layers import BASE
@@ -88,7 +88,9 @@ def read_recorded_overview(source: Source, labels: str = "") -> Overview:
         for target in list_targets(objects, examined.settings, ssh_config=True)
         if wanted.matches(target.instance.metadata.labels)
     ]
-    hosts = [build_host_row(target, source, kept.read_record(target), _has_current_settings(target, passed)) for target in targets]
+    hosts = [
+        build_host_row(target, source, kept.read_record(target), _has_current_settings(target, passed)) for target in targets
+    ]
     own = examined.settings.own
     proxies = [
         _build_settings_row(egress_proxy.metadata.name, examined.findings, own if egress_proxy.metadata.name == BASE else None)

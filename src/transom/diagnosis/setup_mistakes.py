@@ -19,7 +19,7 @@ from transom.diagnosis.fields import (
 from transom.diagnosis.overview import describe_termination, find_leader, iter_missing_rights
 from transom.diagnosis.snapshot import ClusterSnapshot, Evidence
 from transom.pods.environment import explain_exclusion
-from transom.pods.registration import NAME as REGISTRATION
+from transom.pods.webhook_configuration import NAME as REGISTRATION
 from transom.proxy.layers import BASE
 from transom.proxy.secret import Secret
 from transom.reasons.reason_table import find_remedy
@@ -93,7 +93,9 @@ def find_references_elsewhere(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
             yield Evidence(wanted, evidence, _format_copy_command(kind.lower(), name, places[0], snapshot.namespace))
         else:
             edit = _format_addition(kind, name, by)
-            yield Evidence(wanted, f"{by} names it, and there is none", _format_creation(kind, name, by, snapshot.namespace), edit=edit)
+            yield Evidence(
+                wanted, f"{by} names it, and there is none", _format_creation(kind, name, by, snapshot.namespace), edit=edit
+            )
 
 
 def iter_references(snapshot: ClusterSnapshot) -> Iterator[tuple[str, str, str]]:
@@ -162,7 +164,9 @@ def find_missing_leader(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
         command = f"kubectl logs -n {snapshot.namespace} {labels} --tail=50"
     if next(iter_missing_rights(snapshot), None):
         evidence += "; its ServiceAccount lacks rights (rights-missing)"
-    made = next((own_object for own_object in snapshot.iter_own_objects("Deployment") if get_name(own_object) == "transom"), None)
+    made = next(
+        (own_object for own_object in snapshot.iter_own_objects("Deployment") if get_name(own_object) == "transom"), None
+    )
     if made is not None and get_nested_value(made, "spec", "replicas") == 0:
         command = f"kubectl scale deployment transom -n {snapshot.namespace} --replicas=2"
         evidence += "; Deployment transom has 0 replicas"
@@ -181,7 +185,10 @@ def find_missing_leader(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 
 def _is_running(pod: Mapping[str, Any]) -> bool:
     """Return True for a pod of the operator that runs, and may not be ready: its log has the cause."""
-    return get_labels(pod).get("app.kubernetes.io/component") == "operator" and get_nested_value(pod, "status", "phase") == "Running"
+    return (
+        get_labels(pod).get("app.kubernetes.io/component") == "operator"
+        and get_nested_value(pod, "status", "phase") == "Running"
+    )
 
 
 def _explain_pods_not_running(snapshot: ClusterSnapshot) -> Iterator[str]:
@@ -228,11 +235,15 @@ def find_encrypted_keys(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 
 def find_line_breaks_in_credentials(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find proxy credentials that end with a line break, as `echo` and editors write one."""
-    names = {name for kind, name, by in iter_references(snapshot) if kind == "Secret" and by.startswith("spec.credentialsSecret")}
+    names = {
+        name for kind, name, by in iter_references(snapshot) if kind == "Secret" and by.startswith("spec.credentialsSecret")
+    }
     for secret in snapshot.iter_own_objects("Secret"):
         data = get_mapping(secret, "data")
         broken = [
-            key for key in ("username", "password") if isinstance(credential := data.get(key), Secret) and _ends_with_line_break(credential)
+            key
+            for key in ("username", "password")
+            if isinstance(credential := data.get(key), Secret) and _ends_with_line_break(credential)
         ]
         if get_name(secret) in names and broken:
             name = f"{get_name(secret)} -n {snapshot.namespace}"

@@ -9,12 +9,12 @@ import msgspec
 
 from transom.capi.bootstrap.injection import LABEL
 from transom.common.timestamps import parse_timestamp
+from transom.kube.api_versions import PREFERRED
 from transom.kube.objects import NodeAddress, ObjectMeta, Projected
 from transom.kube.resources import NODES as WHOLE_NODES
 from transom.kube.resources import WINDOWS_INSTANCES as WHOLE_INSTANCES
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey
-from transom.kube.versions import PREFERRED
 from transom.windows.nodes.windows_instance import WindowsInstanceStatus, parse_ip_address
 
 MANAGED_BY_WMCO: Final = "windowsmachineconfig.openshift.io/version"

@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-_log: Final = structlog.get_logger("transom.kube.history")
+_log: Final = structlog.get_logger("transom.kube.server_history")
 
 
 class ServerHistory:
@@ -46,7 +46,9 @@ class ServerHistory:
         """Compare the UID of an object that Transom keeps for ever with the UID that it had before."""
         if uid and self._identities.setdefault(subject, uid) != uid:
             former = self._identities[subject]
-            self.report_cluster_restore(f"{subject} has UID {uid}, and had {former}: it was deleted, or the cluster is another one")
+            self.report_cluster_restore(
+                f"{subject} has UID {uid}, and had {former}: it was deleted, or the cluster is another one"
+            )
 
     def report_cluster_restore(self, evidence: str) -> None:
         """Note that the server's objects are others."""

@@ -15,12 +15,12 @@ from transom.controllers.machines.machine_objects import (
     CachedDeployment,
     CachedTemplate,
 )
+from transom.kube.api_versions import resolve_api_version
 from transom.kube.client import Client
 from transom.kube.errors import NotFound
 from transom.kube.objects import T
 from transom.kube.resources import Resource
 from transom.kube.store import ObjectKey
-from transom.kube.versions import resolve_api_version
 
 
 class ReferencedObjects(msgspec.Struct, frozen=True):
@@ -52,7 +52,9 @@ async def list_readers(client: Client) -> ReferencedObjects:
         for app in (*await _list_if_served(client, APPS), *await _list_if_served(client, RELEASES))
         for place in app.reads
     }
-    return ReferencedObjects(frozenset(_iter_windows_templates(templates, await _list_if_served(client, DEPLOYMENTS))), frozenset(named))
+    return ReferencedObjects(
+        frozenset(_iter_windows_templates(templates, await _list_if_served(client, DEPLOYMENTS))), frozenset(named)
+    )
 
 
 def _iter_windows_templates(

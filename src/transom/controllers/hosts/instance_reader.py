@@ -8,7 +8,7 @@ from transom.apply.target import Target
 from transom.controllers.instance_state.node_identities import NodeIdentities
 from transom.controllers.instance_state.view import InstanceView
 from transom.controllers.keys.key_rotation import KeyRotation
-from transom.controllers.runtime.cached import CachedInstance, HostNode
+from transom.controllers.runtime.cached_objects import CachedInstance, HostNode
 from transom.controllers.runtime.informers import Informers, get_address_index, parse_instance
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.store import ObjectKey
@@ -44,7 +44,9 @@ class InstanceReader:
             return InstanceView(cached, None, tuple(errors), None, None, None)
         instance = _without_handled_restart(instance, cached)
         objects = self._informers.get_instance_objects(instance)
-        errors += [item for item in examine_instances([instance], objects) if item.severity == "error" and not _is_key_finding(item)]
+        errors += [
+            item for item in examine_instances([instance], objects) if item.severity == "error" and not _is_key_finding(item)
+        ]
         spec = instance.spec
         others = [
             item.metadata.name

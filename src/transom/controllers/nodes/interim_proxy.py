@@ -5,12 +5,12 @@ from typing import Final
 
 import msgspec
 
+from transom.controllers.hosts.host_work import HostSession, StageResult
 from transom.controllers.hosts.proxy_only import ProxyOnlyWork
-from transom.controllers.hosts.work import HostSession, StageResult
 from transom.controllers.instance_state.view import InstanceView
 from transom.controllers.nodes.services import NodeServices, can_change_without_drain
 from transom.controllers.rollout.host_rollout import PassRecord
-from transom.controllers.runtime.cached import CachedInstance
+from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.hosts.errors import PutBack

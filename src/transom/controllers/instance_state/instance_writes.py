@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.controllers.runtime.cached import INSTANCES, CachedInstance
+from transom.controllers.runtime.cached_objects import INSTANCES, CachedInstance
 from transom.controllers.runtime.controller import Leadership
 from transom.controllers.runtime.informers import Informers
 from transom.kube.client import FIELD_MANAGER

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Final, Self
 
 import msgspec
 
-from transom.diagnosis.reading import wrap_config_map_secrets
+from transom.diagnosis.observed_state import wrap_config_map_secrets
 from transom.kube.objects import ObjectMeta, OwnerReference, Projected, UnstructuredObject
 from transom.kube.resources import Resource
 from transom.pods.decision import EXCLUDE_CONTAINERS, INJECT_PROXY, KYVERNO

@@ -8,7 +8,7 @@ import msgspec
 from transom.common.counting import format_first
 from transom.common.mappings import get_nested_value
 from transom.common.timestamps import parse_timestamp
-from transom.controllers.runtime.cached import ORIGIN, SOURCE
+from transom.controllers.runtime.cached_objects import ORIGIN, SOURCE
 from transom.diagnosis.fields import get_condition, get_conditions, get_mapping, get_metadata, get_name
 from transom.diagnosis.overview import ObjectStatus, build_host_row, find_leader
 from transom.diagnosis.snapshot import ClusterSnapshot, ReadFailure, Value
@@ -90,7 +90,13 @@ def build_host_details(observed: ClusterSnapshot, instance: Value) -> HostDetail
     """Return the details of a host of a cluster."""
     status = get_mapping(instance, "status")
     origin = ": ".join(
-        filter(None, (get_nested_value(get_metadata(instance), "labels", SOURCE), get_nested_value(get_metadata(instance), "annotations", ORIGIN)))
+        filter(
+            None,
+            (
+                get_nested_value(get_metadata(instance), "labels", SOURCE),
+                get_nested_value(get_metadata(instance), "annotations", ORIGIN),
+            ),
+        )
     )
     return HostDetails(
         build_host_row(instance),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
 from transom.controllers.instance_state.joined_nodes import is_pending
-from transom.controllers.runtime.cached import UNINITIALIZED, HostNode
+from transom.controllers.runtime.cached_objects import UNINITIALIZED, HostNode
 from transom.hosts.errors import HostError
 from transom.hosts.passes.configure import ConfigureResult
 from transom.windows import ledger
@@ -77,13 +77,19 @@ def describe_repairs(plan: Plan, last_configurations: Mapping[str, int], configu
         f"{step.target}: {step.reason}"
         for step in plan.steps
         if step.reason.startswith(DRIFT.get(step.kind, ()))
-        and not (step.kind == "service" and step.action == "replace" and _is_unchanged_since_pass(step.target.casefold(), last_configurations, configurations_before))
+        and not (
+            step.kind == "service"
+            and step.action == "replace"
+            and _is_unchanged_since_pass(step.target.casefold(), last_configurations, configurations_before)
+        )
     ]
     more = f"; and {len(repaired) - _SHOWN} more" if len(repaired) > _SHOWN else ""
     return "; ".join(repaired[:_SHOWN]) + more
 
 
-def _is_unchanged_since_pass(name: str, last_configurations: Mapping[str, int], configurations_before: Mapping[str, int]) -> bool:
+def _is_unchanged_since_pass(
+    name: str, last_configurations: Mapping[str, int], configurations_before: Mapping[str, int]
+) -> bool:
     return name not in last_configurations or last_configurations[name] == configurations_before.get(name)
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from transom.common.counting import format_first
 from transom.common.escaping import escape_unprintable
-from transom.controllers.propagation import propagated
+from transom.controllers.propagation import propagated_objects
 from transom.controllers.runtime.conditions import Condition, Conditions
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
@@ -38,13 +38,16 @@ class PropagationState(msgspec.Struct, frozen=True):
 
 def read_propagation_state(egress: Egress, live_proxy: dict[str, Any] | None) -> PropagationState:
     """Read the status of an EgressProxy in another cluster. Its texts are untrusted: bounded, and of printable characters."""
-    generation, listed = get_value_at(live_proxy, ("metadata", "generation")), get_value_at(live_proxy, ("status", "conditions"))
+    generation, listed = (
+        get_value_at(live_proxy, ("metadata", "generation")),
+        get_value_at(live_proxy, ("status", "conditions")),
+    )
     current = {
         str(item.get("type")): item
         for item in (listed if isinstance(listed, list) else ())
         if isinstance(item, dict) and item.get("observedGeneration") in (None, generation)
     }
-    withheld = propagated.is_proxy_withheld(egress, live_proxy)
+    withheld = propagated_objects.is_proxy_withheld(egress, live_proxy)
     bad = next(
         (condition for name in _SPOKEN_OF if (condition := current.get(name)) and condition.get("status") == "False"), None
     )

@@ -7,15 +7,15 @@ from transom.apply.target import list_targets
 from transom.cli.cluster import describe_server
 from transom.cli.findings import Source, examine_or_fail
 from transom.cli.host_names import format_names
-from transom.cli.last_known import HostRecords, read_recorded_details
+from transom.cli.host_records import HostRecords, read_recorded_details
 from transom.cli.observation import LEASES, ListQuery, build_observed, run_queries
 from transom.cli.output import ExitCode, fail, wrap_line
 from transom.cli.state import create_directory
 from transom.common.mappings import get_nested_value
 from transom.common.timestamps import parse_timestamp
 from transom.diagnosis.fields import format_age, get_name
+from transom.diagnosis.host_details import HostDetails, HostSettings, build_host_details
 from transom.diagnosis.snapshot import ClusterSnapshot
-from transom.diagnosis.story import HostSettings, HostDetails, build_host_details
 from transom.kube.client import Client
 from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import EGRESS_PROXIES, NODES, WINDOWS_INSTANCES, Resource

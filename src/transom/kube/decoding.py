@@ -14,13 +14,13 @@ from typing import Final, Generic, TypeVar
 import msgspec
 import structlog
 
-from transom.kube.bounds import estimate_memory_size
 from transom.kube.errors import StatusError, build_status_error
+from transom.kube.memory_limits import estimate_memory_size
 from transom.kube.nesting import MAX_LEVELS, is_too_deep, truncate_nesting
 from transom.kube.objects import Metadata, ObjectMeta, T
 from transom.kube.resources import Resource
 
-_log: Final = structlog.get_logger("transom.kube.reading")
+_log: Final = structlog.get_logger("transom.kube.decoding")
 _AROUND: Final = 8
 """More levels than a list or an event has around an object: what is left of one there is still seen to be too deep."""
 _MAX_METADATA: Final = 16 << 10

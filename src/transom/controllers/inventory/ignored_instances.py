@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from transom.controllers.instance_state import status
-from transom.controllers.instance_state.writes import apply_status
-from transom.controllers.runtime.cached import INSTANCES, CachedInstance
+from transom.controllers.instance_state.instance_writes import apply_status
+from transom.controllers.runtime.cached_objects import INSTANCES, CachedInstance
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
 from transom.kube.errors import Conflict, NotFound

@@ -12,7 +12,7 @@ from transom.diagnosis.fields import get_condition, get_metadata, get_name
 from transom.diagnosis.host_requests import is_paused
 from transom.diagnosis.overview import Overview, build_host_row, describe_refused_writes, find_leader, get_natural_key
 from transom.diagnosis.snapshot import ClusterSnapshot, Value
-from transom.pods.outdated import OutdatedWorkload
+from transom.pods.outdated_pods import OutdatedWorkload
 from transom.proxy.layers import BASE
 
 _INJECTED: Final = ("", "Injected", "NotConfigured", "NoSettings")
@@ -128,7 +128,9 @@ def _check_operator(snapshot: ClusterSnapshot) -> Iterator[UnreadyItem]:
             continue
         replicas = get_nested_value(own_object, "spec", "replicas")
         wanted = 1 if replicas is None else replicas
-        available, updated = (get_nested_value(own_object, "status", field) or 0 for field in ("availableReplicas", "updatedReplicas"))
+        available, updated = (
+            get_nested_value(own_object, "status", field) or 0 for field in ("availableReplicas", "updatedReplicas")
+        )
         if not _is_observed(own_object) or min(available, updated) < wanted:
             message = f"{available} of {wanted} pods are available, {updated} are of the newest version"
             yield UnreadyItem(Part.OPERATOR, f"Deployment/{get_name(own_object)}", "NotAvailable", message)
@@ -137,7 +139,9 @@ def _check_operator(snapshot: ClusterSnapshot) -> Iterator[UnreadyItem]:
 def _check_settings(snapshot: ClusterSnapshot) -> Iterator[UnreadyItem]:
     proxies = snapshot.list_objects("EgressProxy")
     if snapshot.was_read("EgressProxy", "WindowsInstance") and not proxies and not snapshot.list_objects("WindowsInstance"):
-        yield UnreadyItem(Part.SETTINGS, f"EgressProxy/{BASE}", "NotFound", "neither an EgressProxy nor a WindowsInstance exists")
+        yield UnreadyItem(
+            Part.SETTINGS, f"EgressProxy/{BASE}", "NotFound", "neither an EgressProxy nor a WindowsInstance exists"
+        )
     for proxy in proxies:
         place, ready = f"EgressProxy/{get_name(proxy)}", get_condition(proxy, "Ready")
         if not _is_observed(proxy):
