@@ -71,7 +71,7 @@ def build_proxy_validity(findings: Sequence[Finding]) -> Condition:
     """Return the condition of OpenShift's Proxy for events; Transom does not write to that object."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
-        return Condition("False", "Invalid", f"{_format_findings(PROXY, errors)}; what was valid before holds")
+        return Condition("False", "Invalid", f"{_format_findings(PROXY, errors)}; the last valid settings apply")
     return Condition("True", "Valid", "the settings are valid")
 
 
@@ -163,8 +163,8 @@ def build_held_back_condition(answers: Sequence[EndpointAnswer]) -> Condition:
     if condition.status == "True":
         return condition
     message = (
-        f"{condition.message}; the change is held back until they answer, what was valid before holds"
-        " (`readinessPolicy: Report` applies it all the same)"
+        f"{condition.message}; the change is held back until they answer, and the last valid settings apply"
+        " (`readinessPolicy: Report` applies it anyway)"
     )
     return Condition("False", condition.reason, message)
 
