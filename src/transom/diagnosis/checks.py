@@ -19,19 +19,19 @@ CHECKS: Final = (
         "base-missing",
         ("EgressProxy", "WindowsInstance"),
         newcomers.find_missing_base,
-        "no host of this cluster gets settings; hosts keep what they have",
+        "hosts keep their settings, and new hosts get none",
     ),
     Check(
         "instance-elsewhere",
         ("WindowsInstance",),
         newcomers.find_instances_elsewhere,
-        "Transom does not manage this host",
+        "Transom manages hosts only from its own namespace",
     ),
     Check(
         "reference-elsewhere",
         ("Secret", "ConfigMap", "EgressProxy", "WindowsInstance"),
         newcomers.find_references_elsewhere,
-        "Transom reads it only from its own namespace, so settings that name it are invalid, and hosts that need it fail",
+        "Transom reads Secrets and ConfigMaps only from its own namespace, so settings that name this one are invalid",
     ),
     Check(
         "definitions-missing",
@@ -58,14 +58,14 @@ CHECKS: Final = (
         "rights-missing",
         ("SubjectAccessReview",),
         operating.find_missing_rights,
-        "work that requires this right is not done, and statuses are not updated",
+        "work that requires the right is not done, and statuses are not updated",
         needs="cluster",
     ),
     Check(
         "writes-refused",
         ("Lease",),
         operating.find_refused_writes,
-        "work that requires these writes is not done, and the objects keep their state",
+        "work that requires the writes is not done, and the objects keep their state",
         needs="cluster",
     ),
     Check(
@@ -139,7 +139,7 @@ CHECKS: Final = (
         "waits-for-you",
         ("EgressProxy", "WindowsInstance"),
         settings.find_waiting_for_user,
-        "this remains until you act; Transom then continues automatically",
+        "the condition remains until you act; Transom then continues automatically",
         needs="status",
     ),
     Check(
@@ -185,7 +185,7 @@ CHECKS: Final = (
         "certificate-is-no-ca",
         (),
         settings.find_leaf_certificates,
-        "it does not make clients trust the certificates that a proxy signs",
+        "such a certificate does not make clients trust those that a proxy signs",
         needs="bundles",
     ),
     Check(
@@ -340,15 +340,16 @@ def update_page(page: str) -> str:
 
 
 def _format_section(check: Check) -> str:
-    seen = (check.look.__doc__ or "").partition("\n")[0]
-    return f"\n### {check.id}\n\n{seen} Consequence: {check.consequence}.{_NEEDED[check.needs]}\n"
+    finds = (check.look.__doc__ or "").partition("\n")[0].removeprefix("Find ")
+    consequence = check.consequence[:1].upper() + check.consequence[1:]
+    return f"\n### {check.id}\n\nFinds {finds} {consequence}.{_NEEDED[check.needs]}\n"
 
 
 _NEEDED: Final = {
     "manifests": "",
-    "settings": " Needs valid settings.",
+    "settings": " (settings)",
     "bundles": "",
-    "status": " Needs a cluster.",
-    "workloads": " Needs a cluster.",
-    "cluster": " Needs a cluster.",
+    "status": " (cluster)",
+    "workloads": " (cluster)",
+    "cluster": " (cluster)",
 }

@@ -106,7 +106,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
         bool, Meta(description="Create a PodDisruptionBudget that permits one unavailable pod.")
     ] = True
     resources: Resources = Resources()
-    node_selector: Annotated[Texts, Meta(description="The labels of nodes that the pods may run on.")] = msgspec.field(
+    node_selector: Annotated[Texts, Meta(description="The node selector of the pods.")] = msgspec.field(
         default_factory=lambda: {"kubernetes.io/os": "linux"}
     )
     tolerations: Annotated[list[Object], Meta(description="Tolerations, as in a pod.")] = []
@@ -142,7 +142,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     extra_init_containers: Annotated[list[Object], Meta(description="Additional init containers, as in a pod.")] = []
     arguments: Annotated[
         list[Annotated[str, Meta(pattern="^--[a-z]")]],
-        Meta(description="Additional options, each with its value: --check-interval=1h."),
+        Meta(description="Additional options, such as --check-interval=1h."),
     ] = []
     environment: Annotated[
         list[Object], Meta(description="Additional environment variables, as in a container: name, value.")
@@ -209,7 +209,7 @@ class AdmissionServer(Workload, frozen=True, forbid_unknown_fields=True, rename=
     ] = False
     issuer: Annotated[
         Texts,
-        Meta(description="An issuer of cert-manager, as in a Certificate: name, kind, group. If empty, Transom creates one."),
+        Meta(description="A cert-manager issuer (name, kind, group) for the certificate. If empty, Transom issues it."),
     ] = {}
 
 
@@ -244,7 +244,7 @@ class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     ] = ""
     interval: Annotated[
         str,
-        Meta(description="The scrape interval, such as 30s. If empty, that of Prometheus.", pattern=r"^([0-9]+(ms|[smh]))*$"),
+        Meta(description="The scrape interval, such as 30s. If empty, Prometheus decides.", pattern=r"^([0-9]+(ms|[smh]))*$"),
     ] = ""
     runbook_url: Annotated[
         str,
@@ -277,7 +277,7 @@ class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
     controllers: Annotated[
         list[str],
         Meta(
-            description="The controllers that run and get rights: egress, windows, fleet, pods, or members of these.",
+            description="The controllers to run and grant rights to: egress, windows, fleet, pods, or their members.",
             min_length=1,
         ),
     ] = msgspec.field(default_factory=lambda: ["egress", "windows", "pods"])
