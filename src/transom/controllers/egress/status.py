@@ -97,9 +97,13 @@ def build_validity(
         conditions["TrustBundleValid"] = Condition("True", "Valid", "every certificate can be read")
     if name == BASE:
         conditions["Superseded"] = (
-            Condition("True", "OpenShiftProxy", "Proxy/cluster of config.openshift.io is the base; this object adds to it")
+            Condition(
+                "True",
+                "OpenShiftProxy",
+                "Proxy/cluster of config.openshift.io takes precedence; this object adds other settings",
+            )
             if superseded
-            else Condition("False", "NotSuperseded", "this object is the base")
+            else Condition("False", "NotSuperseded", "this object contains the default settings")
         )
     return conditions
 
@@ -118,7 +122,7 @@ def build_readiness(answers: Sequence[EndpointAnswer]) -> Condition:
     return Condition("True", "EndpointsAnswer", f"{len(answers)} of {len(answers)} answer through the proxy")
 
 
-_TRIED: Final = Condition("False", PENDING, "the endpoints are being tried through the new settings")
+_TRIED: Final = Condition("False", PENDING, "Transom is testing the endpoints with the new settings")
 
 
 def build_ready_condition(conditions: Conditions, *, waits: bool, hosts: Condition) -> Condition:
