@@ -249,7 +249,7 @@ ALERTS: Final[tuple[Alert, ...]] = (
             "To admit the pods of one namespace, run `kubectl label namespace YOUR_NAMESPACE transom.dev/inject=disabled`.",
             "Then repair the admission server. Check its pods, its Service, and the network between the API server and port"
             " 9443.",
-            "To apply the settings to pods that started meanwhile, run `kubectl rollout restart`.",
+            "To apply the settings to pods that started in the meantime, run `kubectl rollout restart`.",
         ),
     ),
     Alert(
@@ -268,7 +268,7 @@ ALERTS: Final[tuple[Alert, ...]] = (
         (
             "Look up the reason of `PodsInjected` in [reasons](../reasons.md). For `NoNamespaceSelector`, set"
             " `spec.pods.namespaceSelector`. All other reasons require an admission server that answers.",
-            "To apply the settings to pods that started meanwhile, run `kubectl rollout restart`.",
+            "To apply the settings to pods that started in the meantime, run `kubectl rollout restart`.",
         ),
     ),
 )
