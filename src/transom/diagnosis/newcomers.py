@@ -31,7 +31,7 @@ _NOT_PULLED: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "E
 
 
 def find_missing_base(seen: Observed) -> Iterator[Seen]:
-    """Find a missing base EgressProxy although there are consumers for it."""
+    """Find a missing `EgressProxy/cluster` that hosts or other objects require."""
     proxies = seen.list_objects("EgressProxy")
     hosts = [
         own_object
@@ -79,7 +79,7 @@ def find_instances_elsewhere(seen: Observed) -> Iterator[Seen]:
 
 
 def find_references_elsewhere(seen: Observed) -> Iterator[Seen]:
-    """Find Secrets and ConfigMaps named by the settings that are not in Transom's namespace."""
+    """Find Secrets and ConfigMaps of the settings that are not in Transom's namespace."""
     if describe_termination(seen):
         # nothing can be created there
         return
@@ -129,7 +129,7 @@ def _format_addition(kind: str, name: str, by: str) -> str:
 
 
 def find_missing_definitions(seen: Observed) -> Iterator[Seen]:
-    """Find out if the server does not serve Transom's kinds."""
+    """Find missing CRDs of Transom."""
     if seen.undefined:
         evidence = f"{seen.source} does not know {', '.join(seen.undefined)}: is it the cluster that is meant?"
         yield Seen("CustomResourceDefinition", evidence, "transom manifests --part crds | kubectl apply -f -")
@@ -140,7 +140,7 @@ _LONGEST_LEASE: Final = 60
 
 
 def find_missing_leader(seen: Observed) -> Iterator[Seen]:
-    """Find out if no operator runs although there is work."""
+    """Find objects that need an operator while no operator runs."""
     leader_state = find_leader(seen)
     if (
         leader_state is None
@@ -227,7 +227,7 @@ def find_encrypted_keys(seen: Observed) -> Iterator[Seen]:
 
 
 def find_line_breaks_in_credentials(seen: Observed) -> Iterator[Seen]:
-    """Find proxy credentials that end with a line break, as `echo` and editors write one."""
+    """Find proxy credentials that end with a line break, which `echo` and editors add."""
     names = {name for kind, name, by in iter_references(seen) if kind == "Secret" and by.startswith("spec.credentialsSecret")}
     for secret in seen.iter_own_objects("Secret"):
         data = get_mapping(secret, "data")
@@ -250,7 +250,7 @@ def _ends(text: Secret) -> bool:
 
 
 def find_idle_webhook(seen: Observed) -> Iterator[Seen]:
-    """Find a registration, existing or expected, with which no pod gets settings."""
+    """Find a webhook configuration, existing or expected, with which no pod gets settings."""
     egress = seen.pod_egress
     if egress is None or not egress.gives:
         return
@@ -293,7 +293,7 @@ def _format_copy_command(kind: str, name: str, place: str, to: str, *, rename: b
 
 
 def find_changed_host_keys(seen: Observed) -> Iterator[Seen]:
-    """Find hosts that present another key than the recorded one."""
+    """Find hosts whose key differs from the recorded one."""
     for own_object in seen.iter_own_objects("WindowsInstance"):
         key_condition = next(
             (

@@ -29,7 +29,7 @@ _APPLIED: Final = ("ProxyApplied", "TrustApplied")
 
 
 def find_linux_pods_on_windows(seen: Observed) -> Iterator[Seen]:
-    """Linux pods that tolerate every taint and choose no system: a Windows node is as good as any."""
+    """Find Linux pods that a Windows node accepts, because they tolerate every taint and select no operating system."""
     windows = _list_windows_nodes(seen)
     if not windows:
         return
@@ -81,7 +81,7 @@ def find_credentials_in_config_maps(seen: Observed) -> Iterator[Seen]:
 
 
 def find_proxies_in_env_from(seen: Observed) -> Iterator[Seen]:
-    """Pods that get a proxy from `envFrom`, in addition to the one from Transom."""
+    """Find pods that also get a proxy from `envFrom`."""
     egress = seen.pod_egress
     if egress is None or not egress.pairs:
         return
@@ -109,7 +109,7 @@ def find_proxies_in_env_from(seen: Observed) -> Iterator[Seen]:
 
 
 def find_windows_pods_without_ca(seen: Observed) -> Iterator[Seen]:
-    """Windows pods that ask for the CAs: what reads the store of Windows in them does not see a file."""
+    """Find Windows pods that request the CAs. Programs that read the store of Windows do not see the file."""
     egress = seen.pod_egress
     if egress is None or not egress.trust:
         return
@@ -130,7 +130,7 @@ def find_windows_pods_without_ca(seen: Observed) -> Iterator[Seen]:
 
 
 def find_services_by_short_name(seen: Observed) -> Iterator[Seen]:
-    """Find containers that name a Service by a short name, for which no client of NO_PROXY has a rule."""
+    """Find containers that use the short name of a Service, which NO_PROXY does not cover."""
     egress = seen.pod_egress
     if egress is None or not egress.no_proxy:
         return
@@ -169,7 +169,7 @@ def _get_external_name(service: Value) -> str:
 
 
 def find_unschedulable_windows_pods(seen: Observed) -> Iterator[Seen]:
-    """Find Windows pods that no Windows node accepts: they do not tolerate its taint `os`, or select another build."""
+    """Find Windows pods that do not tolerate the taint `os` of any Windows node, or select another build."""
     windows = _list_windows_nodes(seen)
     steps_by_owner: dict[tuple[str, str, str], tuple[str, str]] = {}
     for value in seen.list_objects("Pod") if windows else ():
@@ -227,7 +227,7 @@ def _format_toleration(owner: tuple[str, str, str], spec: Mapping[str, Any]) -> 
 
 
 def find_waiting_network_plugins(seen: Observed) -> Iterator[Seen]:
-    """Find a network plugin whose pods wait for Transom's webhook, whose own pods need a network."""
+    """Find network plugins whose pods wait for Transom's webhook, which itself needs the network."""
     egress = seen.pod_egress
     failing = any(
         get_at(item, "failurePolicy") == "Fail"
@@ -344,7 +344,7 @@ def _iter_config_maps(pod: Value) -> Iterable[str]:
 
 
 def find_outdated_services(seen: Observed) -> Iterator[Seen]:
-    """Services that run with the environment of before."""
+    """Find services that still run with their previous environment."""
     for own_object in seen.iter_own_objects("WindowsInstance"):
         pending_conditions = [
             each for type_ in _APPLIED if (each := get_condition(own_object, type_)).get("reason") == "PendingRestart"
@@ -355,7 +355,7 @@ def find_outdated_services(seen: Observed) -> Iterator[Seen]:
 
 
 def find_pending_reboots(seen: Observed) -> Iterator[Seen]:
-    """Hosts whose services keep the machine environment from their last boot."""
+    """Find hosts whose services keep a previous machine environment until a reboot."""
     for own_object in seen.iter_own_objects("WindowsInstance"):
         reboot_condition = get_condition(own_object, "RebootRequired")
         if reboot_condition.get("status") == "True" and reboot_condition.get("reason") == "PendingBoot":
@@ -366,7 +366,7 @@ def find_pending_reboots(seen: Observed) -> Iterator[Seen]:
 
 
 def find_version_skew(seen: Observed) -> Iterator[Seen]:
-    """Kubelets that are incompatible with the API server, and parts of Transom of different versions."""
+    """Find kubelets that are incompatible with the API server, and components of Transom with different versions."""
     for node in seen.list_objects("Node"):
         kubelet = str(get_at(node, "status", "nodeInfo", "kubeletVersion") or "")
         if get_labels(node).get(HOST_OS) != "windows" or not kubelet or not seen.kubernetes:

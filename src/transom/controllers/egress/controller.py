@@ -165,7 +165,7 @@ class EgressController:
         if base_removal.has_finalizer(cached):
             meta = cached.metadata
             regarding = Regarding(EGRESS_PROXIES.api_version, EGRESS_PROXIES.kind, meta.name, None, meta.uid)
-            leadership.recorder.record_normal(regarding, "HostsLeft", f"the hosts keep what they have: {why}")
+            leadership.recorder.record_normal(regarding, "HostsLeft", f"hosts keep their settings: {why}")
             await base_removal.take_finalizer(cached, leadership)
         return Result()
 
@@ -324,7 +324,7 @@ class EgressController:
     def _tell_rivals(self) -> None:
         lost = sorted("/".join(filter(None, name)) for name in self._rivals.list_lost())
         message = f"the key {BundleHolder.KEY} of ConfigMap {', '.join(lost)} is repeatedly overwritten by another program"
-        condition = Condition("True", "Taken", f"{message}: take the label off, or the other writer")
+        condition = Condition("True", "Taken", f"{message}: remove the label or the other writer")
         self._reports.put("egress", {BASE: {"Conflict": condition}} if lost else {})
 
     async def _find_unlabelled_bundles(self, leadership: Leadership) -> None:

@@ -73,7 +73,7 @@ class Removal:
         self._begun.add(cached)
         if cached.get_reason("Configured") not in ("Draining", "Removing"):
             leadership.recorder.record_normal(
-                to_regarding(cached), "Removing", "the instance is deleted: Transom restores its host"
+                to_regarding(cached), "Removing", "the instance is being deleted, and Transom restores its host"
             )
 
     async def release(self, case: InstanceView, leadership: Leadership) -> Result:
@@ -215,7 +215,7 @@ class Removal:
         """Delete the instance and leave the host unchanged."""
         _log.info("host left unchanged", instance=case.cached.metadata.name, reason=why)
         if not self._on.finalizers.is_namespace_deleted:
-            leadership.recorder.record_normal(to_regarding(case.cached), "HostLeft", f"the host is left unchanged: {why}")
+            leadership.recorder.record_normal(to_regarding(case.cached), "HostLeft", f"Transom does not change the host: {why}")
         await self._uncordon(case, leadership)
         if self._tokens is not None and case.node is not None and not case.node.is_managed_by_other:
             await remove_annotations(case.cached, case.node, leadership)
@@ -253,7 +253,7 @@ class Removal:
             await leadership.client.delete(NODES, name, uid=node.metadata.uid)
         except (NotFound, Conflict):
             return True
-        leadership.recorder.record_normal(to_regarding(cached), "NodeRemoved", f"Node {name} was this host's")
+        leadership.recorder.record_normal(to_regarding(cached), "NodeRemoved", f"Transom deleted Node {name} of this host")
         return True
 
     def _get_age(self, since: str | None) -> float:

@@ -178,9 +178,7 @@ class WorkerNode:
         if lacks := describe_outstanding(pass_result, node):
             done = done.with_conditions(Configured=Condition("False", "Waiting", lacks))
         elif message := "; ".join(self._list_remarks(case, pass_result, leadership)):
-            done = done.with_conditions(
-                Configured=Condition("True", "UpToDate", f"the host is as the settings ask for; {message}")
-            )
+            done = done.with_conditions(Configured=Condition("True", "UpToDate", f"the host matches the settings; {message}"))
         if node is not None:
             if not node.is_adopted and self._has_registered(node) and joined_nodes.is_first_observation(node, installed=True):
                 await self.nodes.hold_back(key, node, leadership)
