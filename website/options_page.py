@@ -26,7 +26,7 @@ def render_page() -> str:
         "# Commands and options",
         "",
         "This page lists every command and its options. `transom help COMMAND` shows the same, with examples.",
-        "[Commands](commands.md) describes the JSON output and exit codes.",
+        "See also the [exit codes](commands.md) and the [JSON output](json.md).",
         "",
         "<!-- written by scripts/reference from the commands -->",
         "",

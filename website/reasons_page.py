@@ -29,18 +29,18 @@ _HEAD: Final = """\
 
 <!-- written by scripts/reference from src/transom/reasons and src/transom/monitoring -->
 
-This page explains what each reason and each alert means, and what to do. It lists every `reason` of Transom's conditions and
-events, every error of a host, and every alert.
+This page lists every `reason` of Transom's conditions and events, every error of a host, and every alert, each with its meaning
+and fix.
 
-`transom status` shows the next step for each host, and `transom doctor` finds further problems. The message of a condition or
-event names the object, the field or the host: run `kubectl describe` or `kubectl get events`.
+`transom status` shows the next step for each host, and `transom doctor` finds further problems. The messages of conditions and
+events (`kubectl describe`, `kubectl get events`) name the object, field or host.
 
-- *Transom retries or continues automatically*: you do not have to do anything, unless the reason lasts.
-- *Transom continues automatically after you fix this*: it does so at its next retry or periodic check at the latest.
+- *Transom retries or continues automatically*: No action is required, unless the reason persists.
+- *Transom continues automatically after you fix this*: Transom continues at its next retry or periodic check.
 - NAME and ADDRESS are the name and the address of the object.
 
-Transom also emits an event when a host gets a new reason for `Configured=False`. The reasons of `NodeReady` come from the
-kubelet, and are not listed here.
+Transom also emits an event when a host gets a new reason for `Configured=False`. This page does not list the reasons of
+`NodeReady`, which come from the kubelet.
 """
 
 
@@ -78,11 +78,10 @@ def _render_reason(reason_entry: Reason) -> Iterator[str]:
 
 def _render_alert(alert: Alert) -> Iterator[str]:
     yield f"### {alert.name}\n"
-    yield f"{alert.impact} ({alert.severity}, after {alert.minutes} minutes)\n"
+    yield f"{alert.impact} ({alert.severity}, after {alert.minutes} min)\n"
     yield "**What to do**:\n"
     yield from (f"- {each.replace('](../', '](').replace('](Transom', '](runbooks/Transom')}" for each in alert.fix)
-    runbook = f"[runbook](runbooks/{alert.runbook_file})"
-    yield f"\nThe alert ends automatically after you fix this. The {runbook} lists what to check, and the expression.\n"
+    yield f"\nFor commands and the expression, see the [runbook](runbooks/{alert.runbook_file}).\n"
 
 
 if __name__ == "__main__":

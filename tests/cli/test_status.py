@@ -176,7 +176,7 @@ def test_the_story_of_a_host(config: str) -> None:
 
 
 def of_many(count: int) -> list[ObjectStatus]:
-    waits = "the settings have changed, and it is not yet the host's turn"
+    waits = "the settings have changed, and the host waits for its turn"
     settings = ObjectStatus(
         "EgressProxy", None, "cluster", "False", "HostsFailed", "see win-7", hosts={"total": count, "failed": 5}
     )

@@ -29,7 +29,7 @@ Port = Annotated[
 KeyFile = Annotated[
     Path | None, typer.Option("--key", "-i", metavar="FILE", help="SSH private key. [default: the agent and ~/.ssh]")
 ]
-REQUIRE_HOST_KEYS_HELP = "Refuse hosts with an unknown key: it must be in spec.hostKey, or known from an earlier connection."
+REQUIRE_HOST_KEYS_HELP = "Refuse hosts whose key is neither in spec.hostKey nor known from an earlier connection."
 RequireHostKeys = Annotated[
     bool, typer.Option("--require-host-keys", envvar="TRANSOM_REQUIRE_HOST_KEYS", help=REQUIRE_HOST_KEYS_HELP)
 ]

@@ -14,7 +14,7 @@ CONNECT_HELP = "SSH connection timeout, for TCP and for the key exchange."
 LOGIN_HELP = "SSH login timeout, after the key exchange."
 CHANNEL_HELP = "Timeout for a host without progress."
 WHOLE_HELP = "Timeout for all work on one host, including file transfer."
-SERVICE_HELP = "Timeout for a service to stop or to start, without a checkpoint."
+SERVICE_HELP = "Timeout for a service to stop or start, without a checkpoint."
 ConnectTimeout = Annotated[str, typer.Option("--connect-timeout", metavar="DURATION", help=CONNECT_HELP)]
 LoginTimeout = Annotated[str, typer.Option("--login-timeout", metavar="DURATION", help=LOGIN_HELP)]
 ChannelTimeout = Annotated[str, typer.Option("--channel-timeout", metavar="DURATION", help=CHANNEL_HELP)]

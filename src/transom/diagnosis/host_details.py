@@ -135,11 +135,11 @@ def _build_settings(observed: ClusterSnapshot, instance: Value) -> HostSettings 
         return None
     base_status, windows = get_mapping(base, "status"), get_mapping(base, "spec", "windows")
     wanted, judged = base_status.get("settings"), get_nested_value(instance, "status", "settings")
-    why = "the host is of this cluster, whose settings it is"
+    why = "the host belongs to this cluster"
     if get_condition(base, "Superseded").get("status") == "True":
-        why = "with OpenShift's Proxy/cluster, which is the base"
+        why = "with OpenShift's Proxy/cluster, which has the default settings"
     if get_condition(base, "Valid").get("status") == "False":
-        why += "; its newest edit is invalid, and what was valid before holds"
+        why += "; its newest edit is invalid, and the last valid settings apply"
     default = WindowsSettings()
     http, https, no_proxy = (str(base_status.get(field) or "") for field in ("httpProxy", "httpsProxy", "noProxy"))
     return HostSettings(

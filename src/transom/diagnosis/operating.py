@@ -25,7 +25,7 @@ _BOUND = ("transom", _WEBHOOK)
 
 
 def find_refused_pods(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find that the API server refuses new pods: `failurePolicy: Fail`, and no admission server answers."""
+    """Find new pods that the API server refuses, because of `failurePolicy: Fail` without an admission server that answers."""
     reason = REASONS["PodsRefused"]
     command = reason.remedy.replace("`", "")
     for proxy in snapshot.list_objects("EgressProxy"):
@@ -54,7 +54,7 @@ def _is_fail_closed(registration: Mapping[str, Any]) -> bool:
 
 
 def find_bindings_elsewhere(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find a ClusterRoleBinding of Transom that binds another namespace's ServiceAccount: another install took it."""
+    """Find ClusterRoleBindings of Transom that an install in another namespace has taken over."""
     for binding in snapshot.list_objects("ClusterRoleBinding"):
         if get_name(binding) not in _BOUND:
             continue
@@ -76,7 +76,7 @@ def find_bindings_elsewhere(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 
 
 def find_missing_rights(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find a right that an option in use requires and the API server does not grant to Transom's ServiceAccount."""
+    """Find rights that the options in use require and Transom's ServiceAccount lacks."""
     accounts: dict[str, list[str]] = {}
     for obj in snapshot.list_objects("SubjectAccessReview"):
         if get_nested_value(obj, "status", "allowed") is False:
@@ -89,7 +89,7 @@ def find_missing_rights(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 
 
 def find_refused_writes(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find that the API server refuses writes of the operator, although it has the right: a quota, a webhook, a policy."""
+    """Find writes of the operator that the API server refuses due to a quota, a webhook or a policy."""
     command = REASONS["WriteRefused"].remedy
     if refused := describe_refused_writes(snapshot):
         yield Evidence(f"Lease/{snapshot.namespace}/transom", f"the API server refuses: {refused}", command)
@@ -100,7 +100,7 @@ def _format_rights_command(namespace: str) -> str:
 
 
 def find_waiting_deletions(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find objects of Transom that are being deleted while no operator can end the deletion."""
+    """Find objects of Transom whose deletion no operator can finish."""
     if why := describe_termination(snapshot):
         command = "delete what blocks it (the next findings), then install again; docs/uninstall.md#if-a-deletion-does-not-end"
         yield Evidence(f"Namespace/{snapshot.namespace}", why, command)
@@ -116,7 +116,7 @@ def find_waiting_deletions(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 
 
 def find_unobserved_edits(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find an object whose status is of another generation: the operator has not observed its edit."""
+    """Find objects with an edit that the operator has not observed."""
     for kind, row in (("EgressProxy", build_proxy_row), ("WindowsInstance", build_host_row)):
         for obj in snapshot.list_objects(kind):
             status = row(obj)

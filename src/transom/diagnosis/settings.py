@@ -23,7 +23,7 @@ _OWN_MANAGERS: Final = ("transom",)
 
 
 def find_invalid_settings(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find what `transom validate` reports as errors."""
+    """Find settings that `transom validate` reports as errors."""
     messages_by_object: dict[str, list[str]] = {}
     for finding in snapshot.findings:
         if finding.severity == "error" and not _has_own_check(finding):
@@ -50,7 +50,7 @@ def find_machines_without_settings(snapshot: ClusterSnapshot) -> Iterator[Eviden
 
 
 def find_http_only_proxy(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find a base with a proxy for HTTP only."""
+    """Find default settings with a proxy only for HTTP."""
     own = snapshot.settings.own if snapshot.settings is not None else None
     if own is not None and own.http_proxy and not own.https_proxy:
         of = "Proxy" if any(get_name(obj) == BASE for obj in snapshot.list_objects("Proxy")) else "EgressProxy"
@@ -61,7 +61,7 @@ def find_http_only_proxy(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 
 
 def find_unknown_api_host(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find a proxy whose NO_PROXY lacks the API server's host because no object names it."""
+    """Find settings whose NO_PROXY lacks the API server's host, because no object names it."""
     own = snapshot.settings.own if snapshot.settings is not None else None
     if own is None or own.api_server_known or not (own.http_proxy or own.https_proxy):
         return
@@ -72,7 +72,7 @@ def find_unknown_api_host(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 
 
 def find_ignored_no_proxy(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Items of NO_PROXY that a client in use reads otherwise than meant: those of hosts, and of what Transom fetches there."""
+    """Find NO_PROXY items that a client on hosts does not read as intended."""
     for obj in snapshot.list_objects("EgressProxy"):
         text = get_nested_value(obj, "spec", "noProxy")
         if not isinstance(text, str) or text.strip() == "*":
@@ -93,7 +93,7 @@ def find_ignored_no_proxy(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 
 
 def find_inline_credentials(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find proxy URLs with credentials outside Secrets: in an EgressProxy, or OpenShift's Proxy."""
+    """Find credentials in the proxy URLs of an EgressProxy or of OpenShift's Proxy."""
     for kind in ("EgressProxy", "Proxy"):
         for obj in snapshot.list_objects(kind):
             fields = [name for name in ("httpProxy", "httpsProxy") if _has_userinfo(get_nested_value(obj, "spec", name))]
@@ -134,7 +134,7 @@ def _format_certificate(certificate: Certificate) -> str:
 
 
 def find_leaf_certificates(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find certificates of the bundle that cannot sign others, such as the proxy's own."""
+    """Find certificates of the bundle that cannot sign others, such as the proxy's own certificate."""
     for name, bundle in (snapshot.bundles or {}).items():
         for item in bundle:
             if not item.is_authority:
@@ -168,7 +168,7 @@ _ADD: Final = "add the new CA to the ConfigMap of spec.trustedCA, and remove the
 
 
 def find_conflicting_owners(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Fields of the settings that two write, and hosts that another operator has."""
+    """Find fields of the settings with two writers, and hosts that another operator manages."""
     for obj in snapshot.list_objects("EgressProxy"):
         owners: dict[str, set[str]] = {}
         for entry in get_items(obj, "metadata", "managedFields"):
@@ -203,7 +203,7 @@ def _iter_leaves(fields: Mapping[str, Any], path: str) -> Iterator[str]:
 
 
 def find_outdated_machines(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Machines of workload clusters that are older than their settings."""
+    """Find machines of workload clusters that are older than their settings."""
     for obj in snapshot.list_objects("EgressProxy"):
         machines_condition = get_condition(obj, "MachinesOutdated")
         if machines_condition.get("status") == "True" and machines_condition.get("reason") != "RollingOut":
@@ -227,7 +227,7 @@ _ELSEWHERE: Final = frozenset(
 
 
 def find_required_actions(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find conditions that end only after a person acts: a host that refuses the key, an endpoint that does not answer."""
+    """Find conditions that require action, such as a host that refuses the key or an endpoint that does not answer."""
     objects_by_reason: dict[tuple[str, str], list[tuple[Value, str]]] = {}
     for kind, objects in (
         ("EgressProxy", snapshot.list_objects("EgressProxy")),

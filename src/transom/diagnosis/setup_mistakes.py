@@ -31,7 +31,7 @@ _NOT_PULLED: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "E
 
 
 def find_missing_base_settings(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find a missing base EgressProxy although there are consumers for it."""
+    """Find a missing `EgressProxy/cluster` that hosts or other objects require."""
     proxies = snapshot.list_objects("EgressProxy")
     hosts = [
         own_object
@@ -79,7 +79,7 @@ def find_instances_elsewhere(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 
 
 def find_references_elsewhere(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find Secrets and ConfigMaps named by the settings that are not in Transom's namespace."""
+    """Find Secrets and ConfigMaps of the settings that are not in Transom's namespace."""
     if describe_termination(snapshot):
         # nothing can be created there
         return
@@ -131,7 +131,7 @@ def _format_addition(kind: str, name: str, by: str) -> str:
 
 
 def find_missing_definitions(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find out if the server does not serve Transom's kinds."""
+    """Find missing CRDs of Transom."""
     if snapshot.undefined:
         evidence = f"{snapshot.source} does not know {', '.join(snapshot.undefined)}: is it the cluster that is meant?"
         yield Evidence("CustomResourceDefinition", evidence, "transom manifests --part crds | kubectl apply -f -")
@@ -142,7 +142,7 @@ _LONGEST_LEASE: Final = 60
 
 
 def find_missing_leader(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find out if no operator runs although there is work."""
+    """Find objects that need an operator while no operator runs."""
     leader_state = find_leader(snapshot)
     if (
         leader_state is None
@@ -234,10 +234,9 @@ def find_encrypted_keys(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 
 
 def find_line_breaks_in_credentials(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find proxy credentials that end with a line break, as `echo` and editors write one."""
-    names = {
-        name for kind, name, by in iter_references(snapshot) if kind == "Secret" and by.startswith("spec.credentialsSecret")
-    }
+    """Find proxy credentials that end with a line break, which `echo` and editors add."""
+    references = iter_references(snapshot)
+    names = {name for kind, name, by in references if kind == "Secret" and by.startswith("spec.credentialsSecret")}
     for secret in snapshot.iter_own_objects("Secret"):
         data = get_mapping(secret, "data")
         broken = [
@@ -261,7 +260,7 @@ def _ends_with_line_break(text: Secret) -> bool:
 
 
 def find_idle_webhook(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find a registration, existing or expected, with which no pod gets settings."""
+    """Find a webhook configuration, existing or expected, with which no pod gets settings."""
     egress = snapshot.pod_egress
     if egress is None or not egress.has_pod_settings:
         return
@@ -304,7 +303,7 @@ def _format_copy_command(kind: str, name: str, place: str, to: str, *, rename: b
 
 
 def find_changed_host_keys(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find hosts that present another key than the recorded one."""
+    """Find hosts whose key differs from the recorded one."""
     for own_object in snapshot.iter_own_objects("WindowsInstance"):
         key_condition = next(
             (

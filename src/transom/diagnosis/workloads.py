@@ -29,7 +29,7 @@ _APPLIED: Final = ("ProxyApplied", "TrustApplied")
 
 
 def find_linux_pods_on_windows(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Linux pods that tolerate every taint and choose no system: a Windows node is as good as any."""
+    """Find Linux pods that a Windows node accepts, because they tolerate every taint and select no operating system."""
     windows = _list_windows_nodes(snapshot)
     if not windows:
         return
@@ -83,7 +83,7 @@ def find_credentials_in_config_maps(snapshot: ClusterSnapshot) -> Iterator[Evide
 
 
 def find_proxies_in_env_from(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Pods that get a proxy from `envFrom`, in addition to the one from Transom."""
+    """Find pods that also get a proxy from `envFrom`."""
     egress = snapshot.pod_egress
     if egress is None or not egress.pairs:
         return
@@ -110,7 +110,7 @@ def find_proxies_in_env_from(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 
 
 def find_windows_pods_without_ca(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Windows pods that ask for the CAs: what reads the store of Windows in them does not see a file."""
+    """Find Windows pods that request the CAs. Programs that read the store of Windows do not see the file."""
     egress = snapshot.pod_egress
     if egress is None or not egress.trust:
         return
@@ -131,7 +131,7 @@ def find_windows_pods_without_ca(snapshot: ClusterSnapshot) -> Iterator[Evidence
 
 
 def find_services_by_short_name(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find containers that name a Service by a short name, for which no client of NO_PROXY has a rule."""
+    """Find containers that use the short name of a Service, which NO_PROXY does not cover."""
     egress = snapshot.pod_egress
     if egress is None or not egress.no_proxy:
         return
@@ -170,7 +170,7 @@ def _get_external_name(service: Value) -> str:
 
 
 def find_unschedulable_windows_pods(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find Windows pods that no Windows node accepts: they do not tolerate its taint `os`, or select another build."""
+    """Find Windows pods that do not tolerate the taint `os` of any Windows node, or select another build."""
     windows = _list_windows_nodes(snapshot)
     steps_by_owner: dict[tuple[str, str, str], tuple[str, str]] = {}
     for value in snapshot.list_objects("Pod") if windows else ():
@@ -228,7 +228,7 @@ def _format_toleration_command(owner: tuple[str, str, str], spec: Mapping[str, A
 
 
 def find_waiting_network_plugins(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find a network plugin whose pods wait for Transom's webhook, whose own pods need a network."""
+    """Find network plugins whose pods wait for Transom's webhook, which itself needs the network."""
     egress = snapshot.pod_egress
     failing = any(
         get_nested_value(item, "failurePolicy") == "Fail"
@@ -350,7 +350,7 @@ def _iter_env_from_names(pod: Value) -> Iterable[str]:
 
 
 def find_outdated_services(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Services that run with the environment of before."""
+    """Find services that still run with their previous environment."""
     for own_object in snapshot.iter_own_objects("WindowsInstance"):
         pending_conditions = [
             each for type_ in _APPLIED if (each := get_condition(own_object, type_)).get("reason") == "PendingRestart"
@@ -361,7 +361,7 @@ def find_outdated_services(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 
 
 def find_pending_reboots(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Hosts whose services keep the machine environment from their last boot."""
+    """Find hosts whose services keep a previous machine environment until a reboot."""
     for own_object in snapshot.iter_own_objects("WindowsInstance"):
         reboot_condition = get_condition(own_object, "RebootRequired")
         if reboot_condition.get("status") == "True" and reboot_condition.get("reason") == "PendingBoot":
@@ -372,7 +372,7 @@ def find_pending_reboots(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 
 
 def find_version_skew(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Kubelets that are incompatible with the API server, and parts of Transom of different versions."""
+    """Find kubelets that are incompatible with the API server, and components of Transom with different versions."""
     for node in snapshot.list_objects("Node"):
         kubelet = str(get_nested_value(node, "status", "nodeInfo", "kubeletVersion") or "")
         if get_labels(node).get(HOST_OS) != "windows" or not kubelet or not snapshot.kubernetes:

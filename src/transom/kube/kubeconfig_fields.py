@@ -12,13 +12,13 @@ import msgspec
 class Treatment(enum.StrEnum):
     """What Transom does with a field."""
 
-    HONOURED = "honoured"
+    USED = "used"
     REFUSED = "refused"
-    WITHOUT_EFFECT = "without effect"
+    IGNORED = "ignored"
 
 
 class FieldTreatment(msgspec.Struct, frozen=True):
-    """What Transom does with a field: in its own kubeconfig, in a foreign one, and why where it is not honoured."""
+    """What Transom does with a field: in its own kubeconfig, in a foreign one, and why it is not used."""
 
     own: Treatment
     foreign: Treatment
@@ -26,16 +26,16 @@ class FieldTreatment(msgspec.Struct, frozen=True):
     foreign_reason: str = ""
 
 
-_HONOURED: Final = FieldTreatment(Treatment.HONOURED, Treatment.HONOURED)
+_USED: Final = FieldTreatment(Treatment.USED, Treatment.USED)
 _INLINE: Final = "put the data itself into the kubeconfig"
 
 
 def _refuse_foreign(reason: str) -> FieldTreatment:
-    return FieldTreatment(Treatment.HONOURED, Treatment.REFUSED, foreign_reason=reason)
+    return FieldTreatment(Treatment.USED, Treatment.REFUSED, foreign_reason=reason)
 
 
-def _without_effect(reason: str) -> FieldTreatment:
-    return FieldTreatment(Treatment.WITHOUT_EFFECT, Treatment.WITHOUT_EFFECT, reason)
+def _ignore(reason: str) -> FieldTreatment:
+    return FieldTreatment(Treatment.IGNORED, Treatment.IGNORED, reason)
 
 
 _FILE: Final = _refuse_foreign(_INLINE)
@@ -43,34 +43,34 @@ _IMPERSONATION: Final = _refuse_foreign(
     "Transom does not impersonate users in a workload cluster; use the user's own kubeconfig"
 )
 _PLUGIN: Final = _refuse_foreign("Transom runs no command that a workload cluster names")
-_EXTENSIONS: Final = _without_effect("other programs keep their data here")
+_EXTENSIONS: Final = _ignore("other programs keep their data here")
 
 KUBECONFIG_FIELDS: Final[dict[str, dict[str, FieldTreatment]]] = {
     "Cluster": {
-        "server": _HONOURED,
-        "tls-server-name": _HONOURED,
+        "server": _USED,
+        "tls-server-name": _USED,
         "insecure-skip-tls-verify": _refuse_foreign("put the CA into the kubeconfig"),
         "certificate-authority": _FILE,
-        "certificate-authority-data": _HONOURED,
+        "certificate-authority-data": _USED,
         # http and https alone: a SOCKS proxy is refused by name
-        "proxy-url": _HONOURED,
-        "disable-compression": _HONOURED,
+        "proxy-url": _USED,
+        "disable-compression": _USED,
         # of the extensions, a credential plugin gets the one that is meant for it
-        "extensions": FieldTreatment(Treatment.HONOURED, Treatment.WITHOUT_EFFECT, foreign_reason="only a plugin reads them"),
+        "extensions": FieldTreatment(Treatment.USED, Treatment.IGNORED, foreign_reason="only a plugin reads them"),
     },
     "AuthInfo": {
         "client-certificate": _FILE,
-        "client-certificate-data": _HONOURED,
+        "client-certificate-data": _USED,
         "client-key": _FILE,
-        "client-key-data": _HONOURED,
-        "token": _HONOURED,
+        "client-key-data": _USED,
+        "token": _USED,
         "tokenFile": _FILE,
         "as": _IMPERSONATION,
         "as-uid": _IMPERSONATION,
         "as-groups": _IMPERSONATION,
         "as-user-extra": _IMPERSONATION,
-        "username": _HONOURED,
-        "password": _HONOURED,
+        "username": _USED,
+        "password": _USED,
         "auth-provider": FieldTreatment(
             Treatment.REFUSED, Treatment.REFUSED, "kubectl has no such providers since v1.26: use exec", _INLINE
         ),

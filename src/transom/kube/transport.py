@@ -175,9 +175,7 @@ class HttpTransport:
         response.release()
         return await self._send(request, newer, limits)
 
-    async def _send(
-        self, request: Request, identity: RequestIdentity, timeout: aiohttp.ClientTimeout
-    ) -> aiohttp.ClientResponse:
+    async def _send(self, request: Request, identity: RequestIdentity, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         headers = self._with_auth_headers(self.headers, identity)
         if request.content is not None:
             headers.append(("Content-Type", request.content_type))
@@ -192,7 +190,7 @@ class HttpTransport:
             proxy_headers=self._proxy_headers,
             server_hostname=self._server_name,
             allow_redirects=False,
-            timeout=timeout,
+            timeout=limits,
         )
 
     async def _connect_websocket(

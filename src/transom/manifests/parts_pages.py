@@ -20,7 +20,7 @@ def _render_settings() -> Iterator[str]:
         for version in definition["spec"]["versions"]
     )
     fields: Mapping[str, Any] = schema["properties"]["spec"]["properties"]["windows"]["properties"]
-    yield "| field of `windows` | where it is `true` |"
+    yield "| field of `windows` | description |"
     yield "|---|---|"
     yield from (f"| `{name}` | {field['description']} |" for name, field in fields.items() if field["type"] == "boolean")
 

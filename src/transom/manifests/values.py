@@ -49,14 +49,15 @@ class Image(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     """The image that the operator and the admission server run."""
 
     registry: Annotated[
-        str, Meta(description="The registry, with an optional path: registry.example/team.", pattern=_allow_empty(_REGISTRY))
+        str,
+        Meta(description="Registry, with an optional path, such as registry.example/team.", pattern=_allow_empty(_REGISTRY)),
     ] = ""
-    name: Annotated[str, Meta(description="The repository in the registry.", pattern=_PART)] = "transom"
-    tag: Annotated[str, Meta(description="The tag: the version of Transom.", pattern=_allow_empty(_TAG))] = msgspec.field(
+    name: Annotated[str, Meta(description="Repository in the registry.", pattern=_PART)] = "transom"
+    tag: Annotated[str, Meta(description="Tag.", pattern=_allow_empty(_TAG))] = msgspec.field(
         default_factory=lambda: __version__
     )
     digest: Annotated[
-        str, Meta(description="The digest, sha256:…. It takes precedence over the tag.", pattern=_allow_empty(_DIGEST))
+        str, Meta(description="Digest (sha256:…), which takes precedence over the tag.", pattern=_allow_empty(_DIGEST))
     ] = ""
     pull_policy: Annotated[
         Literal["", "Always", "IfNotPresent", "Never"],
@@ -68,7 +69,7 @@ class GlobalValues(msgspec.Struct, frozen=True, rename="camel"):
     """The values that a parent chart shares with all its charts. Transom reads these two and ignores those of other charts."""
 
     image_registry: Annotated[
-        str, Meta(description="The registry of the image if `image.registry` is empty.", pattern=_allow_empty(_REGISTRY))
+        str, Meta(description="Registry of the image if `image.registry` is empty.", pattern=_allow_empty(_REGISTRY))
     ] = ""
     image_pull_secrets: Annotated[
         list[str | Texts], Meta(description="Secrets for the registry, in addition to `imagePullSecrets`: names, or - name: …")
@@ -78,17 +79,15 @@ class GlobalValues(msgspec.Struct, frozen=True, rename="camel"):
 class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """What a container asks for, and has at most: quantities of Kubernetes."""
 
-    requests: Annotated[dict[str, str | int | float], Meta(description="The resource requests of the container.")] = {}
-    limits: Annotated[dict[str, str | int | float], Meta(description="The resource limits of the container.")] = {}
+    requests: Annotated[dict[str, str | int | float], Meta(description="Resource requests.")] = {}
+    limits: Annotated[dict[str, str | int | float], Meta(description="Resource limits.")] = {}
 
 
 class ServiceAccount(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """The ServiceAccount of the pods."""
 
     create: Annotated[bool, Meta(description="Create the ServiceAccount. If false, it must exist.")] = True
-    name: Annotated[
-        str, Meta(description="The name of the ServiceAccount, which roles and policies refer to.", pattern=_ACCOUNT)
-    ] = "transom"
+    name: Annotated[str, Meta(description="Name of the ServiceAccount.", pattern=_ACCOUNT)] = "transom"
     annotations: Annotated[Texts, Meta(description="Annotations of the ServiceAccount.")] = {}
 
 
@@ -96,7 +95,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     """How the pods of a Deployment run."""
 
     replicas: Annotated[
-        int, Meta(description="The number of replicas. One is active; another takes over if it fails.", ge=0, le=100)
+        int, Meta(description="Number of replicas. One is active, and another takes over if it fails.", ge=0, le=100)
     ] = 2
     annotations: Annotated[Texts, Meta(description="Annotations of the Deployment.")] = {}
     pod_annotations: Annotated[Texts, Meta(description="Annotations of the pods.")] = {}
@@ -106,19 +105,19 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
         bool, Meta(description="Create a PodDisruptionBudget that permits one unavailable pod.")
     ] = True
     resources: Resources = Resources()
-    node_selector: Annotated[Texts, Meta(description="The labels of nodes that the pods may run on.")] = msgspec.field(
+    node_selector: Annotated[Texts, Meta(description="Node selector.")] = msgspec.field(
         default_factory=lambda: {"kubernetes.io/os": "linux"}
     )
-    tolerations: Annotated[list[Object], Meta(description="Tolerations, as in a pod.")] = []
-    affinity: Annotated[Object, Meta(description="Affinity, as in a pod.")] = {}
+    tolerations: Annotated[list[Object], Meta(description="Tolerations.")] = []
+    affinity: Annotated[Object, Meta(description="Affinity.")] = {}
     topology_spread_constraints: Annotated[
-        list[Object], Meta(description="Topology spread constraints, as in a pod. If empty, the pods prefer different nodes.")
+        list[Object], Meta(description="Topology spread constraints. If empty, the pods prefer different nodes.")
     ] = []
-    priority_class_name: Annotated[str, Meta(description="The PriorityClass. If empty, none.")] = ""
-    pod_security_context: Annotated[Object, Meta(description="The security context of the pods.")] = msgspec.field(
+    priority_class_name: Annotated[str, Meta(description="PriorityClass.")] = ""
+    pod_security_context: Annotated[Object, Meta(description="Pod security context.")] = msgspec.field(
         default_factory=lambda: {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     )
-    security_context: Annotated[Object, Meta(description="The security context of the containers.")] = msgspec.field(
+    security_context: Annotated[Object, Meta(description="Container security context.")] = msgspec.field(
         # no runAsUser: OpenShift gives each namespace its own users, and elsewhere the image names one that is not root
         default_factory=lambda: {
             "allowPrivilegeEscalation": False,
@@ -127,26 +126,24 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
             "readOnlyRootFilesystem": True,
         }
     )
-    liveness_probe: Annotated[Object, Meta(description="The liveness probe, as in a container.")] = msgspec.field(
+    liveness_probe: Annotated[Object, Meta(description="Liveness probe.")] = msgspec.field(
         default_factory=lambda: _build_probe("/healthz", 20)
     )
-    readiness_probe: Annotated[Object, Meta(description="The readiness probe, as in a container.")] = msgspec.field(
+    readiness_probe: Annotated[Object, Meta(description="Readiness probe.")] = msgspec.field(
         default_factory=lambda: _build_probe("/readyz", 5)
     )
-    startup_probe: Annotated[Object, Meta(description="The startup probe, as in a container.")] = msgspec.field(
+    startup_probe: Annotated[Object, Meta(description="Startup probe.")] = msgspec.field(
         default_factory=lambda: _build_probe("/healthz", 2) | {"failureThreshold": 30}
     )
-    extra_volumes: Annotated[list[Object], Meta(description="Additional volumes, as in a pod.")] = []
+    extra_volumes: Annotated[list[Object], Meta(description="Additional volumes.")] = []
     extra_volume_mounts: Annotated[list[Object], Meta(description="Additional volume mounts of Transom's container.")] = []
-    extra_containers: Annotated[list[Object], Meta(description="Additional containers, as in a pod.")] = []
-    extra_init_containers: Annotated[list[Object], Meta(description="Additional init containers, as in a pod.")] = []
+    extra_containers: Annotated[list[Object], Meta(description="Additional containers.")] = []
+    extra_init_containers: Annotated[list[Object], Meta(description="Additional init containers.")] = []
     arguments: Annotated[
         list[Annotated[str, Meta(pattern="^--[a-z]")]],
-        Meta(description="Additional options, each with its value: --check-interval=1h."),
+        Meta(description="Additional options, such as --check-interval=1h."),
     ] = []
-    environment: Annotated[
-        list[Object], Meta(description="Additional environment variables, as in a container: name, value.")
-    ] = []
+    environment: Annotated[list[Object], Meta(description="Additional environment variables (name, value).")] = []
 
 
 class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -184,13 +181,13 @@ class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
 class AdmissionServer(Workload, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """How the admission server's pods run, and the failure policy."""
 
-    replicas: Annotated[int, Meta(description="The number of replicas. All of them serve requests.", ge=0, le=100)] = 2
+    replicas: Annotated[int, Meta(description="Number of replicas, all of which serve requests.", ge=0, le=100)] = 2
     always: Annotated[bool, Meta(description="Run the admission server even if the controller `pods` does not run.")] = False
     failure_policy: Annotated[
         Literal["Ignore", "Fail"],
         Meta(description="Whether pods start without the settings (Ignore) or do not start (Fail) while no replica answers."),
     ] = "Ignore"
-    timeout_seconds: Annotated[int, Meta(description="How many seconds the API server waits for an answer.", ge=1, le=30)] = 5
+    timeout_seconds: Annotated[int, Meta(description="Timeout of the API server, in seconds.", ge=1, le=30)] = 5
     port: Annotated[
         int,
         Meta(
@@ -199,7 +196,7 @@ class AdmissionServer(Workload, frozen=True, forbid_unknown_fields=True, rename=
             le=65535,
         ),
     ] = 9443
-    metrics_port: Annotated[int, Meta(description="The port of metrics and probes.", ge=1024, le=65535)] = 8080
+    metrics_port: Annotated[int, Meta(description="Port of metrics and probes.", ge=1024, le=65535)] = 8080
     host_network: Annotated[
         bool,
         Meta(
@@ -209,7 +206,7 @@ class AdmissionServer(Workload, frozen=True, forbid_unknown_fields=True, rename=
     ] = False
     issuer: Annotated[
         Texts,
-        Meta(description="An issuer of cert-manager, as in a Certificate: name, kind, group. If empty, Transom creates one."),
+        Meta(description="A cert-manager issuer (name, kind, group) for the certificate. If empty, Transom issues it."),
     ] = {}
 
 
@@ -244,7 +241,7 @@ class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     ] = ""
     interval: Annotated[
         str,
-        Meta(description="The scrape interval, such as 30s. If empty, that of Prometheus.", pattern=r"^([0-9]+(ms|[smh]))*$"),
+        Meta(description="Scrape interval, such as 30s. If empty, Prometheus decides.", pattern=r"^([0-9]+(ms|[smh]))*$"),
     ] = ""
     runbook_url: Annotated[
         str,
@@ -277,7 +274,7 @@ class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
     controllers: Annotated[
         list[str],
         Meta(
-            description="The controllers that run and get rights: egress, windows, fleet, pods, or members of these.",
+            description="Controllers to run and grant rights to: egress, windows, fleet, pods, or their members.",
             min_length=1,
         ),
     ] = msgspec.field(default_factory=lambda: ["egress", "windows", "pods"])

@@ -87,20 +87,18 @@ ALERTS: Final[tuple[Alert, ...]] = (
         5,
         f"max {_EACH} ({LEADER.name}) == 0 or absent({LEADER.name})",
         "No Transom operator is the leader.",
-        "Hosts keep their settings. Transom rolls out no changes, new Windows nodes do not join, and drift stays.",
+        "Hosts keep their settings. Transom does not roll out changes, join new Windows nodes or correct drift.",
         (
             "kubectl get pods -n transom-system",
             "kubectl get lease transom -n transom-system -o yaml",
             _LOG,
         ),
         (
-            "If a pod does not run, `kubectl describe pod` shows the cause (image, memory, an unavailable node).",
-            "If pods run but none is the leader, the log shows `lease not renewed` or `lease cannot be read` with the"
-            " cause: the API"
-            " server is slow or unavailable, or the ServiceAccount has lost its rights (apply the manifests again).",
-            "If Prometheus has no metrics of Transom, check the ServiceMonitor, and the NetworkPolicy, which allows"
-            " namespaces with"
-            ' the label `transom.dev/metrics: "true"`.',
+            "If a pod is not running, `kubectl describe pod` shows the cause (image, memory, an unavailable node).",
+            "If pods are running but none is the leader, the log shows the cause after `lease not renewed` or `lease cannot be"
+            " read`: a slow or unavailable API server, or a ServiceAccount that lost its rights (apply the manifests again).",
+            "If Prometheus has no metrics of Transom, check the ServiceMonitor. Also check the NetworkPolicy, which allows"
+            ' namespaces with the label `transom.dev/metrics: "true"`.',
         ),
     ),
     Alert(
@@ -110,16 +108,16 @@ ALERTS: Final[tuple[Alert, ...]] = (
         "sum without (condition, status)"
         f' (max {_EACH} ({EGRESS_PROXIES.name}{{condition=~"Valid|TrustBundleValid",status="False"}})) > 0',
         "Egress settings are invalid.",
-        "The last valid settings stay in effect: the change reaches no host, pod or workload cluster.",
+        "The last valid settings stay in effect. The change does not reach hosts, pods or workload clusters.",
         (
             "kubectl get egressproxies",
             _DESCRIBE,
             "kubectl get egressproxies,secrets,configmaps -A -o yaml | transom validate -f -",
         ),
         (
-            "Correct the field that the condition's message begins with.",
-            "For `TrustBundleValid`, create the ConfigMap of `spec.trustedCA`, or remove everything from it that is not a"
-            " certificate.",
+            "Correct the field at the beginning of the condition's message.",
+            "For `TrustBundleValid`, create the ConfigMap of `spec.trustedCA`, or remove everything except certificates from"
+            " it.",
         ),
     ),
     Alert(
@@ -135,8 +133,8 @@ ALERTS: Final[tuple[Alert, ...]] = (
             "kubectl describe windowsinstance -n transom-system",
         ),
         (
-            "`kubectl get windowsinstances` shows the reason of each host. [Reasons](../reasons.md) explains what to do."
-            " The alert fires even if the reason of a host changes again and again.",
+            "`kubectl get windowsinstances` shows the reason for each host, which may keep changing."
+            " [Reasons](../reasons.md) explains what to do.",
             "If a host stays offline for a while, run `transom pause HOST`.",
         ),
     ),
@@ -149,7 +147,7 @@ ALERTS: Final[tuple[Alert, ...]] = (
         "Hosts that the rollout has not reached keep their settings, keys or versions until it resumes.",
         (_DESCRIBE, _format_instances_command()),
         (
-            f"{REASONS['RolloutHalted'].remedy}. Any change of these settings also starts a new rollout.",
+            f"{REASONS['RolloutHalted'].remedy}. Any change to these settings also starts a new rollout.",
             f"`EgressFails`: {REASONS['EgressFails'].meaning} {REASONS['EgressFails'].remedy}.",
         ),
     ),
@@ -159,15 +157,14 @@ ALERTS: Final[tuple[Alert, ...]] = (
         60,
         f"min {_EACH} ({TRUST_EXPIRY.name}) - time() < 30 * 86400",
         "A CA of the trust bundle expires in less than 30 days.",
-        "After that day, programs that trust only this CA reach nothing through the proxy.",
+        "After that, programs that trust only this CA cannot connect through the proxy.",
         (
             "kubectl get egressproxy cluster -o jsonpath='{.status.trustBundle}'",
             "kubectl get configmap -n transom-system corp-ca -o jsonpath='{.data.ca-bundle\\.crt}' | transom trust inspect -",
         ),
         (
-            "Add the new CA to the ConfigMap of `spec.trustedCA`, wait until every host has both CAs, change the proxy,"
-            " then remove"
-            " the old CA: [rotate a CA](../how-to/rotate-a-ca.md).",
+            "[Rotate the CA](../how-to/rotate-a-ca.md): add the new CA to the ConfigMap of `spec.trustedCA`, wait until every"
+            " host has both CAs, change the proxy, then remove the old CA.",
         ),
     ),
     Alert(
@@ -176,9 +173,8 @@ ALERTS: Final[tuple[Alert, ...]] = (
         60,
         f"min {_EACH} ({SERVING_EXPIRY.name} > 0) - time() < 14 * 86400",
         "The certificate of the admission server expires in less than 14 days.",
-        "After it has expired, the API server no longer calls the admission server: new pods start without the settings, or"
-        " do not"
-        " start (`failurePolicy: Fail`).",
+        "After that, the API server no longer calls the admission server. New pods start without the settings or, with"
+        " `failurePolicy: Fail`, do not start.",
         (
             "kubectl logs -n transom-system deployment/transom-webhook --tail=200",
             "kubectl get secret transom-webhook -n transom-system",
@@ -188,8 +184,7 @@ ALERTS: Final[tuple[Alert, ...]] = (
             "Transom renews its own certificate when a quarter of its lifetime is left. If that fails, the log shows `not"
             " kept` with the cause.",
             "If cert-manager issues the certificate, check the Certificate and its issuer.",
-            "To renew it at once, delete Secret `transom-webhook`: Transom creates a new one, and updates the webhook"
-            " configuration.",
+            "To renew it at once, delete Secret `transom-webhook`. Transom recreates it and updates the webhook configuration.",
         ),
     ),
     Alert(
@@ -199,12 +194,13 @@ ALERTS: Final[tuple[Alert, ...]] = (
         f"time() - max {_EACH} ({LAST_PASS.name}) > 3 * max {_EACH} ({CHECK_INTERVAL.name})"
         f' and max without (instance, pod, condition, status) ({HOSTS.name}{{condition="Configured",status="True"}}) > 0',
         "No pass on a host has finished for three check intervals.",
-        "Transom does not check hosts: drift stays, and the status of hosts is outdated.",
+        "Transom does not check hosts or correct drift, and their status is outdated.",
         (_LOG, _format_instances_command()),
         (
             "If `TransomNoLeader` fires as well, fix that first.",
-            "If the leader makes no pass, its workers hang or its queue is stuck ([TransomQueueStuck](TransomQueueStuck.md)).",
-            "To restart the operator: `kubectl rollout restart deployment/transom -n transom-system`. Report the defect"
+            "If the leader is not making passes, its workers hang or its queue is stuck"
+            " ([TransomQueueStuck](TransomQueueStuck.md)).",
+            "To restart the operator, run `kubectl rollout restart deployment/transom -n transom-system`. Report the defect"
             " with the log.",
         ),
     ),
@@ -213,14 +209,13 @@ ALERTS: Final[tuple[Alert, ...]] = (
         "warning",
         5,
         f"min_over_time(({QUEUE_DEPTH.name} * ignoring (controller) group_left () {LEADER.name})[{{span}}:]) > {{keys}}",
-        "The queue of controller {{ $labels.controller }} stays long.",
+        "The queue of controller {{ $labels.controller }} remains long.",
         "Changes reach hosts, pods or clusters late.",
         (_LOG, "kubectl top pods -n transom-system", _format_instances_command()),
         (
-            "For `hosts` and `nodes`: each host that does not answer occupies a worker for `--connect-timeout`. Pause these"
-            " hosts"
-            " (`transom pause HOST`), or raise `--workers`.",
-            "For all controllers: the API server is slow ([TransomApiErrors](TransomApiErrors.md)), or the pod has reached"
+            "`hosts` and `nodes`: Each host that does not answer occupies a worker for `--connect-timeout`. Pause these"
+            " hosts (`transom pause HOST`), or raise `--workers`.",
+            "All controllers: The API server is slow ([TransomApiErrors](TransomApiErrors.md)), or the pod has reached"
             " its CPU limit.",
         ),
     ),
@@ -231,13 +226,12 @@ ALERTS: Final[tuple[Alert, ...]] = (
         f'sum without (code, instance, pod) (rate({API_REQUESTS.exposed_name}{{code=~"none|403|429|5.."}}[{{span}}]))'
         f" / sum without (code, instance, pod) (rate({API_REQUESTS.exposed_name}[{{span}}])) > 0.1",
         "More than a tenth of the requests to the API server fail.",
-        "Transom reads outdated objects and writes late. With 403, a part of it does not work.",
+        "Transom reads outdated objects and writes late. After 403 errors, some features do not work.",
         (_LOG, "kubectl auth can-i --list --as=system:serviceaccount:transom-system:transom -n transom-system"),
         (
-            "`403`: the roles are older than the operator, or were changed. Apply the manifests again.",
-            "`429` and `5xx`: the API server is overloaded, or another webhook refuses writes. Check the metrics of the API"
-            " server.",
-            "`none`: the API server is unreachable. Check DNS, network, NetworkPolicies and its certificate.",
+            "`403`: The roles are older than the operator, or were changed. Apply the manifests again.",
+            "`429` and `5xx`: The API server is overloaded, or another webhook refuses writes. Check the API server's metrics.",
+            "`none`: The API server is unreachable. Check DNS, the network, NetworkPolicies and its certificate.",
         ),
     ),
     Alert(
@@ -246,19 +240,20 @@ ALERTS: Final[tuple[Alert, ...]] = (
         1,
         f"max {_EACH} ({PODS_REFUSED.name}) > 0",
         "The API server refuses new pods, because Transom's admission server does not answer.",
-        "With `failurePolicy: Fail`, no pod of the selected namespaces starts: rollouts, jobs and restarts of nodes stop."
-        " Running pods continue.",
+        "With `failurePolicy: Fail`, no new pod starts in the selected namespaces, which blocks rollouts, jobs and node"
+        " restarts. Running pods continue.",
         (
             _DESCRIBE,
             "kubectl get pods,endpointslices -n transom-system -l app.kubernetes.io/component=webhook",
             "kubectl logs -n transom-system deployment/transom-webhook --tail=200",
         ),
         (
-            "To admit pods now, without the settings: `kubectl delete mutatingwebhookconfiguration transom`. A replica that"
-            " runs registers itself again.",
-            "To admit the pods of one namespace: `kubectl label namespace YOUR_NAMESPACE transom.dev/inject=disabled`.",
-            "Then repair the admission server: its pods, its Service, and the network between the API server and port 9443.",
-            "Recreate pods that started meanwhile, so that they get the settings: `kubectl rollout restart`.",
+            "To admit pods now, without the settings, run `kubectl delete mutatingwebhookconfiguration transom`. A running"
+            " replica registers itself again.",
+            "To admit the pods of one namespace, run `kubectl label namespace YOUR_NAMESPACE transom.dev/inject=disabled`.",
+            "Then repair the admission server. Check its pods, its Service, and the network between the API server and port"
+            " 9443.",
+            "To apply the settings to pods that started in the meantime, run `kubectl rollout restart`.",
         ),
     ),
     Alert(
@@ -267,17 +262,17 @@ ALERTS: Final[tuple[Alert, ...]] = (
         10,
         f'max {_EACH} ({EGRESS_PROXIES.name}{{condition="PodsInjected",status="False"}}) > 0',
         "New pods do not get the proxy settings.",
-        "Pods that start now have no proxy variables and no CAs: their requests to the Internet fail. With `failurePolicy:"
-        " Fail`, no pod starts at all: alert `TransomPodsRefused`.",
+        "New pods have no proxy variables and no CAs, so their requests to the Internet fail. With `failurePolicy: Fail`, they"
+        " do not start (alert `TransomPodsRefused`).",
         (
             _DESCRIBE,
             "kubectl get mutatingwebhookconfiguration transom -o yaml",
             "kubectl logs -n transom-system deployment/transom-webhook --tail=200",
         ),
         (
-            "Look up the reason of `PodsInjected` in [reasons](../reasons.md). `NoNamespaceSelector` requires"
-            " `spec.pods.namespaceSelector`, all others an admission server that answers.",
-            "Recreate pods that started meanwhile, so that they get the settings: `kubectl rollout restart`.",
+            "Look up the reason of `PodsInjected` in [reasons](../reasons.md). For `NoNamespaceSelector`, set"
+            " `spec.pods.namespaceSelector`. All other reasons require an admission server that answers.",
+            "To apply the settings to pods that started in the meantime, run `kubectl rollout restart`.",
         ),
     ),
 )

@@ -48,7 +48,7 @@ def _define_shared_metric(kind: Kind, name: str, text: str, *labels: str) -> Met
 
 
 BUILD_INFO: Final = _define_shared_metric(
-    "gauge", "transom_build_info", "1. The version, and the commit that it was built from.", "version", "revision"
+    "gauge", "transom_build_info", "1, with the version and the commit of the build.", "version", "revision"
 )
 CPU: Final = _define_shared_metric("counter", "process_cpu_seconds", "Total user and system CPU time spent in seconds.")
 MEMORY: Final = _define_shared_metric("gauge", "process_resident_memory_bytes", "Resident memory size in bytes.")
@@ -69,7 +69,7 @@ EGRESS_PROXIES: Final = _define_operator_metric(
 PODS_REFUSED: Final = _define_operator_metric(
     "gauge",
     "pods_refused",
-    "1 if the API server refuses new pods: `failurePolicy` is `Fail` and the admission server does not answer.",
+    "1 if the API server refuses new pods, because `failurePolicy` is `Fail` and the admission server does not answer.",
 )
 DELAY: Final = _define_operator_metric(
     "histogram",
@@ -102,14 +102,14 @@ QUEUE_FAILING: Final = _define_operator_metric(
 MALFORMED: Final = _define_operator_metric(
     "gauge",
     "objects_malformed",
-    "Objects that do not match their schema or are nested too deeply. Log and events name them.",
+    "Objects that do not match their schema or are nested too deeply, as named in logs and events.",
     "kind",
 )
 EVENTS_DROPPED: Final = _define_operator_metric("counter", "events_dropped", "Events that could not be sent.")
 API_REQUESTS: Final = _define_operator_metric(
     "counter",
     "api_requests",
-    "Requests to the API server except watches, by HTTP status. `none`: no answer, or none in time.",
+    "Requests to the API server except watches, by HTTP status, or `none` without an answer in time.",
     "code",
 )
 API_LISTS: Final = _define_operator_metric("counter", "api_lists", "List requests, by kind.", "kind")
@@ -125,12 +125,12 @@ LATENCY: Final = _define_webhook_metric(
 PODS: Final = _define_webhook_metric(
     "counter",
     "pods",
-    "Pods, by result: patched, untouched, withheld (no selector permits credentials in the namespace), too_large (more"
-    " containers, variables, mounts, volumes or bytes than Transom patches), unknown (the settings were not known yet).",
+    "Pods, by result: patched, untouched, withheld (no selector permits credentials in the namespace), too_large (too many"
+    " containers, variables, mounts, volumes or bytes), unknown (the settings were not known yet).",
     "result",
 )
 CONNECTIONS_DROPPED: Final = _define_webhook_metric(
-    "counter", "connections_dropped", "Connections that ended because the server had too many."
+    "counter", "connections_dropped", "Connections closed because the server had too many."
 )
 SETTINGS_KNOWN: Final = _define_webhook_metric("gauge", "settings_known", "1 if the settings are known.")
 SERVING_EXPIRY: Final = _define_webhook_metric(

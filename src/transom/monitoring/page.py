@@ -8,11 +8,10 @@ from transom.monitoring.objective import OBJECTIVES
 
 _WRITTEN = "<!-- written by scripts/reference from src/transom/monitoring -->"
 
-
 _HEAD = """\
-Which metrics, service level objectives and alerts does Transom have? [Health and metrics](operator.md#health-and-metrics)
-explains how to scrape them, and [common values](install.md#common-values) how to create ServiceMonitors, alerts with
-links to runbooks, and [the dashboard](dashboards/transom.json) for Grafana 10.1 or newer.
+This page lists Transom's metrics, service level objectives and alerts. To scrape the metrics, see [Health and
+metrics](operator.md#health-and-metrics). [Common values](install.md#common-values) create ServiceMonitors, alerts and the
+[dashboard](dashboards/transom.json) for Grafana 10.1 or newer.
 
 The number of series does not grow with hosts, pods or clusters.
 """
@@ -39,7 +38,7 @@ def _iter_metric_lines() -> Iterator[str]:
         yield from (row for row in processes_by_row if processes_by_row[row] == processes)
         yield ""
     yield "## Objectives\n"
-    yield "Each objective is a share of good events over 30 days. For another time range, replace `30d` in the expression.\n"
+    yield "Each objective is a share of good events over 30 days. For another range, replace `30d` in the query.\n"
     yield "| objective | description | target | indicator |\n|---|---|---|---|"
     for objective in OBJECTIVES:
         expression = objective.build_query("30d").replace("|", "\\|")
@@ -60,7 +59,8 @@ def _render_row(metric: Metric) -> str:
 def _iter_runbook_lines(alert: Alert) -> Iterator[str]:
     yield f"# {alert.name}\n\n{_WRITTEN}\n"
     yield f"{alert.impact}\n"
-    yield f"The alert ({alert.severity}) fires after this expression was true for {alert.minutes} minutes:\n"
+    minutes = f"{alert.minutes} minute{'' if alert.minutes == 1 else 's'}"
+    yield f"The alert ({alert.severity}) fires after this expression has been true for {minutes}:\n"
     yield f"```promql\n{alert.build_rule()['expr']}\n```\n"
     yield "## Check\n\n<!-- run by: tests/monitoring/test_faults.py::looked -->\n```"
     yield from alert.look

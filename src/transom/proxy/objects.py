@@ -127,13 +127,13 @@ class WindowsSettings(Base, frozen=True):
     win_http: Annotated[
         bool,
         msgspec.Meta(
-            description="Whether Transom also sets WinHTTP's proxy: for Windows Update, Defender and revocation lists."
+            description="Whether Transom also sets WinHTTP's proxy, which Windows Update, Defender and revocation checks use."
         ),
     ] = msgspec.field(default=False, name="winHTTP")
     power_shell: Annotated[
         bool,
         msgspec.Meta(
-            description="Whether Transom also sets the proxy of Windows PowerShell 5.1, without credentials: in the profile of"
+            description="Whether Transom also sets the proxy of Windows PowerShell 5.1, without credentials, in the profile of"
             " all users."
         ),
     ] = False

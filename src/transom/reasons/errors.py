@@ -4,15 +4,13 @@ from typing import Final
 
 from transom.reasons.reason import Reason, define_error
 
-_AGAIN: Final = "Transom retries with growing pauses"
+_AGAIN: Final = "Transom retries with increasing delays"
 _HOST_KEY: Final = "Set `spec.hostKey` to the line of the host's `ssh_host_ed25519_key.pub`"
 _SSHD_CONFIG: Final = r"C:\ProgramData\ssh\sshd_config"
-_REPORT: Final = "Report it, with the file of `transom doctor --bundle transom.tar.gz --facts`"
+_REPORT: Final = "Report it, with the file from `transom doctor --bundle transom.tar.gz --facts`"
 
 ERRORS: Final[tuple[Reason, ...]] = (
-    define_error(
-        "AdoptedNodeFound", "itself", "After it connected, Transom found that the host is a Node of another operator."
-    ),
+    define_error("AdoptedNodeFound", "itself", "After connecting, Transom found that the host is a Node of another operator."),
     define_error(
         "ApiServerUnknown",
         "after",
@@ -25,41 +23,41 @@ ERRORS: Final[tuple[Reason, ...]] = (
         "The host answers, but accepts none of the keys for this user.",
         "Add the public key of `spec.keySecret` to `administrators_authorized_keys` of the host, or correct `spec.username`",
     ),
-    define_error("ConnectionLost", "itself", f"The connection ended or stalled during a pass; {_AGAIN}."),
+    define_error("ConnectionLost", "itself", f"The connection ended or stalled during a pass. {_AGAIN}."),
     define_error(
         "FilesInUse",
         "after",
-        "A program, most likely a virus scanner, has files open that Transom has just written. Transom changed nothing.",
+        "A program, most likely a virus scanner, holds files that Transom has just written. Transom changed nothing.",
         r"Exclude `C:\Windows\Transom` from the virus scanner of the host",
     ),
     define_error(
         "ForcedCommand",
         "after",
-        "The SSH server of the host runs another command than Transom's: `ForceCommand`, or `command=` of a key.",
+        "The SSH server of the host runs another command, due to `ForceCommand` or `command=` of a key.",
         f"Remove it from `{_SSHD_CONFIG}` and `administrators_authorized_keys` for this user, and restart sshd",
     ),
     define_error(
         "CredentialsWithheld",
         "after",
-        "The proxy has credentials, but no field selects the workload clusters that get them. The host keeps its settings.",
+        "The proxy has credentials, but no selector permits them in workload clusters. The host keeps its settings.",
         "Set `spec.clusterSelector` of the EgressProxy that the message names; `{}` selects all clusters",
     ),
     define_error(
         "DirectoryNotOurs",
         "after",
-        r"`C:\ProgramData\Transom` is not owned by SYSTEM or Administrators. Transom trusts nothing in it.",
+        r"`C:\ProgramData\Transom` is not owned by SYSTEM or Administrators, so Transom does not trust its content.",
         "Find out who created it, and delete it on the host",
     ),
     define_error(
         "Fault",
         "itself",
-        "An internal error of Transom. The log contains the place, without any value.",
-        "Report it, with the file of `transom doctor --bundle transom.tar.gz`",
+        "An internal error of Transom. The log shows the location, without values.",
+        "Report it, with the file from `transom doctor --bundle transom.tar.gz`",
     ),
     define_error(
         "FileBusy",
         "after",
-        "The host refused a file operation for 75 s without a reason. A virus scanner may have the file open, or the disk is"
+        "The host refused a file operation for 75 s without a reason. A virus scanner may hold the file, or the disk may be"
         " full.",
         r"Check the free space of C:, and exclude `C:\Windows\Transom` from the virus scanner of the host",
     ),
@@ -74,19 +72,19 @@ ERRORS: Final[tuple[Reason, ...]] = (
         "Held",
         "itself",
         "Another pass works on the host. The message names its owner.",
-        "If that pass has died, reboot the host: a reboot releases its lock",
+        "If that pass no longer runs, reboot the host to release its lock",
     ),
     define_error(
         "HostKeyChanged",
         "after",
-        "The host presents another key than the pinned or recorded one. Transom sent nothing to it.",
-        "Find out which machine answers. If the machine was replaced, correct `spec.hostKey`; if that is not set:"
+        "The host's key differs from the pinned or recorded one. Transom sent nothing to the host.",
+        "Find out which machine answers. If the machine was replaced, correct `spec.hostKey` or, if it is not set, run"
         " `transom forget NAME -n NAMESPACE --host-key`",
     ),
     define_error(
         "HostKeyMissing",
         "after",
-        "No key of the host is known, and Transom must not trust one on first use (`--require-host-keys`).",
+        "The host's key is not known, and Transom must not trust it on first use (`--require-host-keys`).",
         _HOST_KEY,
     ),
     define_error(
@@ -99,56 +97,56 @@ ERRORS: Final[tuple[Reason, ...]] = (
         "HostKeyNotRecorded",
         "itself",
         "Transom could not record the key of a new host, so it sent nothing to the host.",
-        f"If this lasts: {_HOST_KEY[0].lower()}{_HOST_KEY[1:]}",
+        f"If this persists, {_HOST_KEY[0].lower()}{_HOST_KEY[1:]}",
     ),
     define_error(
         "HostKeyUnusable",
         "after",
         "`spec.hostKey` is not a public key.",
-        "Set it to the type and base64 of the line in `ssh_host_ed25519_key.pub`",
+        "Set it to the type and the base64 string in `ssh_host_ed25519_key.pub`",
     ),
     define_error("ImportFailed", "after", "`reg import` refused the change.", _REPORT),
     define_error(
         "InstallFailed",
         "after",
         "Windows could not be prepared, a file could not be placed, or a service could not be created.",
-        "Follow the message: it names the feature, file or service, and quotes Windows",
+        "Follow the message, which names the feature, file or service, and quotes Windows",
     ),
     define_error(
         "KeyExchangeTimedOut",
         "after",
-        f"The port accepts TCP connections, but no SSH key exchange ended within `--connect-timeout`; {_AGAIN}.",
-        "Check that sshd listens there, and not a firewall or load balancer for it; on a slow host, raise `--connect-timeout`",
+        f"The port accepts TCP connections, but the SSH key exchange did not finish within `--connect-timeout`. {_AGAIN}.",
+        "Check that sshd answers, not a firewall or load balancer; if the host is slow, raise `--connect-timeout`",
     ),
     define_error(
         "KeyNotFound",
         "after",
-        "The host accepts the previous key, but the file where Windows' OpenSSH stores keys does not contain it.",
-        "Add the line of the new key where `sshd_config` of the host looks for keys",
+        "The host accepts the previous key, but the file where OpenSSH for Windows stores keys does not contain it.",
+        "Add the line of the new key to the file that `sshd_config` of the host names",
     ),
     define_error(
         "KeyRefused",
         "after",
         "The host accepts neither the new key nor a previous one. Transom changed nothing.",
-        "Add the line that the message shows on the host",
+        "On the host, add the line that the message shows",
     ),
     define_error(
         "KeyUnusable",
         "after",
-        "The private key is not readable: it is not a key, or it is encrypted. Conditions report `KeyInvalid`.",
+        "The private key is invalid or encrypted. Conditions report `KeyInvalid`.",
         "Store an OpenSSH private key without a passphrase in the Secret",
     ),
     define_error(
         "LoginTimedOut",
         "after",
-        f"The SSH server neither accepts nor refuses the login within `--login-timeout`; {_AGAIN}.",
-        "Check that the host reaches its domain controllers, or log in with a local account; else raise `--login-timeout`",
+        f"The SSH server did not accept or refuse the login within `--login-timeout`. {_AGAIN}.",
+        "Check that the host can reach its domain controllers, log in with a local account, or raise `--login-timeout`",
     ),
     define_error(
         "ManagedByOther",
         "after",
         "Another operator or `transom apply` manages the host or its Node.",
-        "Stop the other one, then run `transom adopt NAME -n NAMESPACE --yes --context CONTEXT`, or"
+        "Stop the other manager, then run `transom adopt NAME -n NAMESPACE --yes --context CONTEXT`, or"
         " `transom adopt --from wmco` for Nodes of the Windows Machine Config Operator",
     ),
     define_error(
@@ -161,23 +159,22 @@ ERRORS: Final[tuple[Reason, ...]] = (
     define_error(
         "NodeAddressUnknown",
         "after",
-        "The host's own address differs from the address that SSH reaches (NAT, a jump host).",
+        "The host's own address differs from its SSH address, due to NAT or a jump host.",
         "Set `spec.nodeIP` to the address of the Node",
     ),
     define_error(
         "NodeNameChanged",
         "after",
-        "The host, its Machine or `spec.nodeName` has another name than the host's Node.",
-        "Restore the name, or let Transom determine the Node again: `transom forget NAME -n NAMESPACE --node`",
+        "The name of the host, its Machine or `spec.nodeName` differs from that of the host's Node.",
+        "Restore the name, or run `transom forget NAME -n NAMESPACE --node` to determine the Node again",
     ),
     define_error(
-        "NodeNameInvalid", "after", "The host's name is not a valid name of a Node.", "Rename the host to a single DNS label"
+        "NodeNameInvalid", "after", "The host's name is not a valid Node name.", "Rename the host to a single DNS label"
     ),
     define_error(
         "NodeNameUnknown",
         "after",
-        "On AWS and GCP, the cloud knows a Node by the name in the metadata service of its instance. The service did not"
-        " answer.",
+        "On AWS and GCP, a Node must have the name from the metadata service of its instance. The service did not answer.",
         "Make 169.254.169.254 reachable on the host, or set `spec.nodeName`",
     ),
     define_error(
@@ -190,62 +187,60 @@ ERRORS: Final[tuple[Reason, ...]] = (
         "NotAdministrator",
         "after",
         "The user lacks the permissions that a pass requires.",
-        "Set `spec.username` to an administrator who has a full token over SSH",
+        "Set `spec.username` to an administrator with a full token over SSH",
     ),
-    define_error("NotConverged", "itself", f"Transom made the change, but the host still differs; {_AGAIN}.", _REPORT),
+    define_error("NotConverged", "itself", f"Transom made the change, but the host still differs. {_AGAIN}.", _REPORT),
     define_error(
         "NotExpressible",
         "after",
-        "A script cannot safely contain the name of an object on the host.",
+        "The name of an object on the host is not safe in a script.",
         "Rename the service or file that the message names",
     ),
     define_error(
         "NotRecorded",
         "itself",
-        "Transom could not record the Node of the host, and does not use it yet. It asks the API server again.",
+        "Transom could not record the Node of the host, and does not use it yet.",
     ),
-    define_error(
-        "Overtaken", "itself", "Another pass finished on the host after this one had read it. This pass changed nothing."
-    ),
+    define_error("Overtaken", "itself", "Another pass finished after this pass had read the host. This pass changed nothing."),
     define_error(
         "PassTimedOut",
         "itself",
-        "The pass exceeded its time limit. The next pass continues where it ended.",
-        "If a payload is large and the network slow, raise `--pass-timeout`",
+        "The pass exceeded its time limit. The next pass resumes it.",
+        "If the payload is large and the network is slow, raise `--pass-timeout`",
     ),
     define_error(
         "PingBlocked",
         "after",
-        "`ping.exe`, with which Transom's scripts wait, does not run on the host. Transom changed nothing.",
+        "`ping.exe`, which Transom's scripts use to wait, does not run on the host. Transom changed nothing.",
         "Allow `ping.exe` for administrators in the policy (AppLocker, WDAC)",
     ),
     define_error(
         "ProfileNotWritten",
         "after",
-        "`spec.windows.powerShell`: the profile of Windows PowerShell is read-only, open, signed, or not a script. Transom left"
-        " it unchanged and made all other changes.",
+        "The profile for `spec.windows.powerShell` is read-only, open, signed, or not a script. Transom did not change it,"
+        " and made all other changes.",
         "Correct the file that the message names, or set `spec.windows.powerShell` to `false`",
     ),
     define_error(
         "PutBack",
         "after",
-        "A version of the payload does not run. Transom restored the previous version, which runs.",
-        "Use another payload, or retry at once with `transom resume --rollout`; Transom also retries later",
+        "A version of the payload does not run. Transom restored the previous version.",
+        "Use another payload, or retry now with `transom resume --rollout`; Transom also retries later",
     ),
     define_error(
         "RestartsFailed",
         "after",
-        "Services did not stop or start in time. The message has the error number of Windows where it gave one. A service that"
-        " starts late keeps the new settings: the next pass waits for it and does not restart it.",
-        "Check the service that the message names on the host. If it needs more time, set `--service-timeout` or"
+        "Services did not stop or start in time. The message contains the Windows error number, if any. A service that"
+        " starts late has the new settings. The next pass waits for it and does not restart it.",
+        "On the host, check the service that the message names. If it needs more time, set `--service-timeout` or"
         " `timeoutSeconds` of the service in the payload",
     ),
-    define_error("ScriptFailed", "itself", f"A script failed for a reason that it could not report; {_AGAIN}.", _REPORT),
+    define_error("ScriptFailed", "itself", f"A script failed for an unknown reason. {_AGAIN}.", _REPORT),
     define_error(
         "ServiceDisabled",
         "after",
-        "A service that must be restarted runs and is disabled: Windows would not start it again. Transom did not stop it, and"
-        " made all other changes.",
+        "A running service must be restarted but is disabled, so Windows would not start it again. Transom did not stop it,"
+        " and made all other changes.",
         "Set its start type (`sc config NAME start= auto`) or stop it; the next pass then completes the change",
     ),
     define_error(
@@ -278,7 +273,7 @@ ERRORS: Final[tuple[Reason, ...]] = (
     define_error(
         "TokenMissing",
         "after",
-        "No token exists with which a host can join: OpenShift's Secret for it contains none.",
+        "OpenShift's Secret contains no token for joining hosts.",
         "Check the Secret that the message names",
     ),
     define_error(
@@ -290,8 +285,8 @@ ERRORS: Final[tuple[Reason, ...]] = (
     define_error(
         "Unreachable",
         "after",
-        f"No SSH connection: name, network, port, timeout, or a server that does not support SSH; {_AGAIN}.",
-        "Test from the operator's network: `transom verify host ADDRESS`; then check power, address, port and firewall",
+        f"Transom cannot connect to the host over SSH. {_AGAIN}.",
+        "Check power, name, address, port and firewall, and run `transom verify host ADDRESS` from the operator's network",
     ),
     define_error(
         "Unreadable",
@@ -302,7 +297,7 @@ ERRORS: Final[tuple[Reason, ...]] = (
     define_error(
         "WrongEnvironmentType",
         "after",
-        "A service's `Environment` is not REG_MULTI_SZ, the type that Windows reads. Transom left it unchanged and"
+        "A service's `Environment` is not REG_MULTI_SZ, the type that Windows reads. Transom did not change it, and"
         " made all other changes.",
         "Delete or correct the value that the message names",
     ),

@@ -15,25 +15,25 @@ HOSTS: Final[tuple[Reason, ...]] = (
     define_condition(
         "ApiServerNotTrusted",
         "after",
-        "The published CAs for joining nodes do not match the API server's certificate. Transom changes no host because of it.",
+        "The published CAs for joining nodes do not match the API server's certificate, so Transom changes no host.",
         "Correct the ConfigMap that the message names",
     ),
     define_condition_and_event(
         "Applied",
         "fine",
-        "The settings are on the host, or in every workload cluster. The event lists the changes.",
+        "The host, or every workload cluster, has the settings. The event lists the changes.",
     ),
     define_event("CertificateApproved", "fine", "Transom approved a certificate of a joining or renewing node."),
     define_event(
         "CertificateRefused",
         "after",
-        "A certificate signing request names a host of Transom but does not match it. Transom left it to other approvers.",
+        "A certificate signing request names a host of Transom but does not match it. Transom did not approve it.",
         "Compare the request with the instance; the message lists the differences",
     ),
     define_event(
         "CertificatesLeftOut",
         "fine",
-        "The user data of new machines has no room for every CA. Hosts get these CAs with the first connection.",
+        "Some CAs exceed the size limit of the user data. New machines get them at the first connection.",
     ),
     define_condition_and_event(
         "Changing", "itself", "Transom is placing files, and creating and starting services in the order of their dependencies."
@@ -51,16 +51,16 @@ HOSTS: Final[tuple[Reason, ...]] = (
     define_condition_and_event(
         "DrainBlocked",
         "after",
-        "Pods did not end in time. The message names them and what blocks them. Transom changed nothing on the host.",
-        "Unblock the pods: check their PodDisruptionBudgets and finalizers, and pods without an owner",
+        "Pods did not terminate in time. The message names the pods and the cause. Transom changed nothing on the host.",
+        "Check the PodDisruptionBudgets and finalizers of the pods, and pods without an owner",
     ),
-    define_event("Drained", "itself", "All pods that can leave the Node have left."),
+    define_event("Drained", "itself", "All pods that can be evicted have left the Node."),
     define_condition("Draining", "itself", "Transom is evicting the pods of the Node, within their disruption budgets."),
     define_condition(
         "EndpointRefused",
         "after",
         "The host reached a readiness endpoint through the proxy, and the endpoint answered with an error.",
-        "Check the endpoint, or name another one in `spec.readinessEndpoints`",
+        "Check the endpoint, or set another one in `spec.readinessEndpoints`",
     ),
     define_condition(
         "FetchFailed",
@@ -72,12 +72,12 @@ HOSTS: Final[tuple[Reason, ...]] = (
     define_event(
         "FirstBootBlocked",
         "after",
-        "The proxy requires a password or TLS, which a new machine does not have at its first boot. It cannot download its SSH"
+        "The proxy requires a password or TLS, which a new machine cannot use at its first boot, so it cannot download its SSH"
         " server.",
         "Use an image with an OpenSSH server, or set `--openssh-msi` to a URL whose host NO_PROXY contains",
     ),
     define_event(
-        "HostLeft", "fine", "The instance was deleted, and Transom left its host unchanged. The message gives the reason."
+        "HostLeft", "fine", "The instance was deleted, and Transom did not change its host. The message contains the reason."
     ),
     define_event(
         "InvalidEntry",
@@ -88,8 +88,8 @@ HOSTS: Final[tuple[Reason, ...]] = (
     define_condition(
         "InvalidSpec",
         "after",
-        "The WindowsInstance is invalid. The message begins with the field.",
-        f"{_EDIT}; `transom validate` lists all errors",
+        "The WindowsInstance is invalid.",
+        "Correct the field at the beginning of the message; `transom validate` lists all errors",
     ),
     define_condition_and_event(
         "KeyInvalid",
@@ -112,11 +112,11 @@ HOSTS: Final[tuple[Reason, ...]] = (
     define_event(
         "MachineReplaced",
         "itself",
-        "Transom deleted a Machine whose host accepts none of the keys. Its MachineSet creates another one.",
+        "Transom deleted a Machine whose host accepts none of the keys. Its MachineSet creates a new Machine.",
     ),
     define_event("Made", "fine", "Transom created an instance from a Machine or from ConfigMap `windows-instances`."),
     define_event(
-        "MirrorNotSet", "after", "containerd cannot express a registry mirror of the cluster. Transom skips this mirror.", _EDIT
+        "MirrorNotSet", "after", "containerd does not support a registry mirror of the cluster. Transom skips it.", _EDIT
     ),
     define_condition(
         "NetworkNotSupported",
@@ -128,7 +128,7 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "NeverReady",
         "after",
         "Transom started the kubelet, but its Node does not become Ready.",
-        "Check `kubectl describe node`, and the kubelet's log on the host",
+        "Check the output of `kubectl describe node`, and the kubelet's log on the host",
     ),
     define_condition(
         "NoNode",
@@ -154,37 +154,37 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "NotMade", "after", "Another instance with this name exists.", "Delete or rename the instance that the message names"
     ),
     define_condition(
-        "NotProbed", "fine", "The host fetched nothing: it has no curl.exe, or no endpoint is configured or requires the proxy."
+        "NotProbed", "fine", "The host did not fetch an endpoint, because it has no curl.exe or no endpoint uses the proxy."
     ),
     define_condition("NotRead", "itself", "The last pass did not read the host."),
     Reason(
         "NotObserved",
         frozenset({"status"}),
         "itself",
-        "The object was edited, and the operator has not checked the new generation yet. What it reported before is outdated.",
-        "If this lasts, find the cause: `transom doctor`",
+        "The operator has not observed the latest edit of the object yet. Its status is outdated.",
+        "If this persists, run `transom doctor`",
     ),
     Reason(
         "NotSeen",
         frozenset({"status"}),
         "after",
-        "No operator has checked the object.",
-        "Find the cause: `transom doctor`",
+        "No operator has observed the object.",
+        "To find the cause, run `transom doctor`",
     ),
     Reason(
         "StatusNewer",
         frozenset({"status"}),
         "after",
-        "The status is of a later generation than the object: a user restored etcd, and no operator has checked the object"
+        "The status has a later generation than the object, because etcd was restored and no operator has observed the object"
         " since.",
-        "Restart the operator: `kubectl rollout restart deployment transom -n NAMESPACE`",
+        "Restart the operator with `kubectl rollout restart deployment transom -n NAMESPACE`",
     ),
     Reason(
         "StatusRefused",
         frozenset({"status"}),
         "after",
-        "The operator cannot write the status of this kind: the API server refuses it. The last status may be outdated.",
-        "Find the cause: `transom doctor`",
+        "The API server refuses status updates of this kind. The last status may be outdated.",
+        "To find the cause, run `transom doctor`",
     ),
     define_condition("NotReported", "itself", "The kubelet of the Node has not reported yet."),
     define_condition("NotRequired", "fine", "No change requires a reboot of the host."),
@@ -192,14 +192,14 @@ HOSTS: Final[tuple[Reason, ...]] = (
     define_condition_and_event(
         "OutsideNamespace",
         "after",
-        "The instance is not in the operator's namespace. Transom does not manage its host.",
-        "Move it to the namespace that the message names; `transom doctor` prints the command",
+        "The instance is not in the operator's namespace, so Transom does not manage its host.",
+        "Move the instance to the namespace in the message; `transom doctor` prints the command",
     ),
     define_condition(
         "Paused",
         "fine",
         "`spec.paused` is set. Transom does not connect to the host.",
-        "To resume: `transom resume NAME -n NAMESPACE`",
+        "To resume, run `transom resume NAME -n NAMESPACE`",
     ),
     define_condition(
         "PayloadIncomplete",
@@ -210,14 +210,14 @@ HOSTS: Final[tuple[Reason, ...]] = (
     define_condition(
         "PayloadInvalid",
         "after",
-        "The payload is invalid: a field is wrong, or a file has another hash.",
+        "The payload has an invalid field, or a file with another hash.",
         "Correct the payload; the message names the field or URL",
     ),
     define_condition(
         "PayloadMissing",
         "after",
-        "The operator has no payload to make a node from.",
-        "Configure one: `transom manifests --payload-image IMAGE`, or `--payload-kubeadm VERSION`",
+        "The operator has no payload for nodes.",
+        "Configure a payload with `transom manifests --payload-image IMAGE` or `--payload-kubeadm VERSION`",
     ),
     define_condition(
         "Pending", "itself", "The settings have changed. Some hosts wait for their turn, or Transom is testing endpoints."
@@ -232,7 +232,7 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "PendingRestart",
         "after",
         "Transom has written the settings, but running services do not use them yet.",
-        "Restart the services: `transom restart NAME -n NAMESPACE`",
+        "Restart the services with `transom restart NAME -n NAMESPACE`",
     ),
     define_condition(
         "Preparation", "itself", "Windows requires a reboot to complete its preparation. Transom reboots the host once."
@@ -244,7 +244,7 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "ProxyAuthentication",
         "after",
         "The proxy refuses the credentials of the host (407).",
-        "Correct user and password in the Secret of `spec.credentialsSecret`",
+        "Correct the user name and password in the Secret of `spec.credentialsSecret`",
     ),
     define_condition(
         "ProxyNotResolved", "after", "The host cannot resolve the proxy's name.", "Correct the proxy's name, or the host's DNS"
@@ -253,7 +253,7 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "ProxyRefused",
         "after",
         "The proxy refuses the connection to the endpoint.",
-        "Allow this host and this URL in the proxy's access list, or name another endpoint",
+        "Allow this host and this URL in the proxy's access list, or set another endpoint",
     ),
     define_condition(
         "ProxyUnreachable",
@@ -261,9 +261,9 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "The host cannot connect to the proxy.",
         "Allow connections from the host to the proxy, or correct the port in its URL",
     ),
-    define_event("PutRight", "itself", "Something changed or stopped a part of Transom on the host. Transom corrected it."),
+    define_event("PutRight", "itself", "Transom corrected settings or services that were changed on the host."),
     define_condition_and_event("Reading", "itself", "Transom is reading the state of the host."),
-    define_condition("Ready", "fine", "Everything has the current settings."),
+    define_condition("Ready", "fine", "The current settings are in effect."),
     define_event("Rebooting", "itself", "Transom reboots the host once to complete its preparation."),
     define_condition(
         "RebootRequired", "itself", "Windows requires a reboot. Transom drains a host with a Node first, then reboots it."
@@ -273,16 +273,16 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "RemovalIncomplete",
         "after",
         "The instance was deleted, but Transom could not remove everything from its host.",
-        "Delete on the host what the message names",
+        "On the host, delete what the message names",
     ),
     define_event(
         "RemovalWaits",
         "after",
-        "Many instances disappeared from their sources at the same time. Transom removes none of them yet.",
-        "Restore the sources, or confirm the removal with the annotation that the message names",
+        "Many instances disappeared from their sources at once. Transom does not remove them yet.",
+        "Restore the sources, or confirm the removal with the annotation in the message",
     ),
     define_event(
-        "Removed", "fine", "Transom removed the settings from the host, or the instance was deleted. The message says which."
+        "Removed", "fine", "Transom removed the settings from the host, or deleted the instance, as the message shows."
     ),
     define_condition_and_event("Removing", "itself", "The object is being deleted, and Transom is removing what it created."),
     define_condition_and_event("Sending", "itself", "Transom is sending files to the host."),
@@ -290,7 +290,7 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "SettingsInvalid",
         "after",
         "No valid settings exist for this host yet.",
-        "Run `transom validate`: it names the field",
+        "Run `transom validate` to find the field",
     ),
     define_condition(
         "TLSFailed",
@@ -309,12 +309,12 @@ HOSTS: Final[tuple[Reason, ...]] = (
     define_event(
         "UnsupportedVersion",
         "after",
-        "Windows, OpenSSH or containerd on the host has a version, or a known defect, that Transom was not tested with.",
+        "Windows, OpenSSH or containerd on the host has an unsupported version or a known defect.",
         "Follow the message",
     ),
-    define_condition("KubeletReady", "fine", "Replaces a reason of the kubelet that is not a valid reason of a condition."),
+    define_condition("KubeletReady", "fine", "The kubelet reports a reason that is not valid in a condition."),
     define_condition("UpToDate", "fine", "The state matches the settings."),
-    define_condition("UpgradePending", "itself", "The payload has another version than the host. The host waits for its turn."),
+    define_condition("UpgradePending", "itself", "The host has another version than the payload, and waits for its turn."),
     define_condition(
         "VersionSkew",
         "after",

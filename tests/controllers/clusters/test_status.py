@@ -33,15 +33,15 @@ TWO = (base(), credentials(), cluster("a"), cluster("b"))
 @pytest.mark.parametrize(
     ("reports", "reason", "message"),
     [
-        ({}, "InProgress", "of 2 clusters, 2 wait to be written"),
-        ({A: ClusterReport()}, "InProgress", "of 2 clusters, 1 wait to be written"),
-        ({A: ClusterReport(), B: ClusterReport()}, "Applied", "2 clusters have what the settings ask for"),
+        ({}, "InProgress", "2 of 2 clusters are not written yet"),
+        ({A: ClusterReport()}, "InProgress", "1 of 2 clusters are not written yet"),
+        ({A: ClusterReport(), B: ClusterReport()}, "Applied", "2 clusters have the settings"),
         (
             {A: ClusterReport(failure="forbidden"), B: ClusterReport()},
             "Failed",
-            "of 2 clusters, 1 could not be written: org-giantswarm/a: forbidden",
+            "1 of 2 clusters could not be written: org-giantswarm/a: forbidden",
         ),
-        ({A: FOREIGN, B: ClusterReport()}, "Conflict", "see the condition Conflict; all others have what the settings ask for"),
+        ({A: FOREIGN, B: ClusterReport()}, "Conflict", "see the condition Conflict; all others have the settings"),
     ],
 )
 def test_the_clusters_of_a_base(reports: dict[tuple[str, str], ClusterReport], reason: str, message: str) -> None:
@@ -67,7 +67,7 @@ def test_many_conflicts_are_counted_not_listed() -> None:
 
 def test_where_openshifts_proxy_is_the_base_the_egress_proxy_speaks_for_it() -> None:
     found = said({A: ClusterReport()}, OPENSHIFT, egress_proxy(), cluster("a"))
-    assert found["cluster"]["ClustersApplied"] == ("Applied", "1 cluster has what the settings ask for")
+    assert found["cluster"]["ClustersApplied"] == ("Applied", "1 cluster has the settings")
     assert said({}, OPENSHIFT, cluster("a")) == {}
 
 
@@ -83,7 +83,7 @@ def test_clusters_that_credentials_are_withheld_from_are_counted_where_they_come
     assert "(org-giantswarm/c0, org-giantswarm/c1, org-giantswarm/c2 and 2 more)" in message
     assert found["cluster"]["ClustersApplied"][0] == "CredentialsWithheld"
     assert found["own"]["CredentialsWithheld"][0] == "NotWithheld"
-    assert found["own"]["ClustersApplied"] == ("Applied", "1 cluster has what the settings ask for")
+    assert found["own"]["ClustersApplied"] == ("Applied", "1 cluster has the settings")
 
 
 def test_where_openshifts_credentials_are_withheld_the_egress_proxy_beside_it_says_so() -> None:

@@ -432,7 +432,7 @@ async def an_invalid_proxy_of_openshift_is_told(
             told = await of_proxy(cluster)
             await asyncio.sleep(0.1)
     wrong = [message for reason, message in told if reason == "InvalidSettings"]
-    assert any("spec.trustedCA.name: " in item and item.endswith("what was valid before holds") for item in wrong)
+    assert any("spec.trustedCA.name: " in item and item.endswith("the last valid settings apply") for item in wrong)
     endpoints = json.dumps({"spec": {"readinessEndpoints": ["http://registry.example/"]}})
     await asyncio.to_thread(control_plane.run_kubectl, "patch", "proxy", "cluster", "--type=merge", "-p", endpoints)
     status_of_proxy = ("--subresource=status", "-p", json.dumps({"status": {"httpProxy": "http://127.0.0.1:1"}}))

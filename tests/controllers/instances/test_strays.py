@@ -7,6 +7,7 @@ from tests.support.operator.clusters import PROXY, Cluster
 from tests.support.operator.limited import limited
 from tests.support.waiting import PATIENCE
 
+from transom.controllers.inventory import ignored_instances
 from transom.kube.resources import WINDOWS_INSTANCES
 
 pytestmark = pytest.mark.lab

@@ -175,7 +175,7 @@ async def test_a_budget_that_never_allows(cluster: Cluster, kubelets: Kubelets, 
         await kubelets.pod(f"web-{number}", host.name.lower(), app="web")
     program = hosts[0].files.read(PROGRAM)
     async with cluster.operator(payload=newer, pace=msgspec.structs.replace(QUICK, drain=1)):
-        await cluster.says("win-0", "takes pods again", f"{cluster.namespace}/web-0", "budget web")
+        await cluster.says("win-0", "accepts pods again", f"{cluster.namespace}/web-0", "budget web")
         await cluster.told("win-0", "DrainBlocked")
         await upgraded(cluster, "win-1")
         assert hosts[0].files.read(PROGRAM) == program

@@ -100,9 +100,8 @@ _SIGN = {True: "Y", False: "-", None: "E"}
 
 _INTRO = """# How NO_PROXY is read
 
-This page explains how each program reads `NO_PROXY`, the list of hosts that it reaches without the proxy, and which list works
-for all programs. No standard defines how to read the list: with the same list, one program uses the proxy, another bypasses it,
-and a third fails.
+This page describes how each program reads `NO_PROXY`, the list of hosts that it reaches without the proxy, and which list works
+for all programs. There is no standard: with the same list, one program uses the proxy, another bypasses it, and a third fails.
 
 ## A list to copy
 
@@ -158,25 +157,21 @@ _LINT = """## What `transom no-proxy lint` reports
 `lint` evaluates the clients of Windows and Linux nodes, or those of `--client` (`--client all` for every client). It always
 names clients that fail. One failure is only a note: httpx fails on IPv6 networks, which the lists of nodes require.
 
-First, `lint` determines the intention of an item:
+`lint` assumes that you intend an item to cover these hosts:
 
-- `corp.example` covers this name and all names below it, except for known hosts (`api.…`, `….svc`), which cover only
-  themselves.
-- `.corp.example` and `*.corp.example` cover the names below it.
-- An address covers itself, and a network all addresses in it.
-- An item with a port covers the same, but only at that port.
+- `corp.example`: this name and all names below it. Known hosts (`api.…`, `….svc`) cover only themselves.
+- `.corp.example` and `*.corp.example`: the names below it.
+- An address: itself. A network: all addresses in it.
+- An item with a port: the same, but only at that port.
 
-Then it looks for another spelling. It suggests one only if `validate` accepts it, no client fails on it, and three conditions
-are met for every client except the two that read regular expressions (the SDKs of AWS and Azure for Java):
+`lint` suggests another spelling only if `validate` accepts it and no client fails on it. For every client except the two that
+read regular expressions (the SDKs of AWS and Azure for Java), the spelling must also meet these conditions:
 
-- Nothing is lost: an intended URL that bypasses the proxy today still bypasses it. One exception: if a client fails on the
-  item,
-  a spelling that some clients do not read is better (`::1` for `[::1]`).
-- Nothing is added: a URL that was not intended does not bypass the proxy because of the new spelling. One exception: for
-  clients
-  for which `corp.example` or `.corp.example` also covers notcorp.example (columns 3 and 6 above), no spelling covers only the
-  name.
-- Nothing breaks: no client fails that did not fail before.
+- No intended URL stops bypassing the proxy. Exception: if a client fails on the item, `lint` prefers a spelling that some
+  clients do not read (`::1` for `[::1]`).
+- No other URL begins to bypass the proxy. Exception: for some clients, `corp.example` or `.corp.example` also covers
+  notcorp.example (columns 3 and 6 above), and no spelling covers only the name.
+- No client fails that did not fail before.
 
 `lint` counts corp.example as part of `.corp.example` and `*.corp.example`, because curl covers it with every spelling. A test
 (`tests/proxy/clients/test_lint.py`) checks these conditions for all clients with random URLs. If no spelling is better, `lint`
@@ -233,7 +228,7 @@ def _versions(clients: list[ClientProfile]) -> str:
     lines = [
         "## Versions of each client",
         "",
-        "The behaviour of versions between two rows is unknown, unless the row states that their source was compared.",
+        "The behavior of versions between two rows is unknown, unless the row states that their source was compared.",
         "",
         "The last column shows what the client does with a percent-encoded user name and password in the URL of the proxy. "
         "Only letters and digits work for every client.",
@@ -274,7 +269,8 @@ def _matrix(title: str, forms: Sequence[tuple[str, str | None, str]], clients: l
 
 def _profile(client: ClientProfile) -> str:
     versions = f" Applies to {client.versions};" if client.versions else ""
-    measured = f" measured: {client.measured}." if client.measured else " not measured."
+    measured = f"measured: {client.measured}." if client.measured else "not measured."
+    measured = f" {measured}" if versions else f" {measured[0].upper()}{measured[1:]}"
     lines = [f"### {client.name}\n", f"{client.title}.{versions}{measured} From: {client.evidence}.\n"]
     if client.note:
         lines.append(f"{client.note}\n")
@@ -333,15 +329,15 @@ def _first(names: tuple[str, ...]) -> str:
 def _pass(walk: ProfilePass) -> list[str]:
     splitting, names, addresses = walk.splitting, walk.names, walk.addresses
     how = f"matched by `{splitting.pattern}`" if splitting.pattern else f"separated by `{splitting.separator}`"
-    trim = {None: "spaces at their ends dropped", "": "spaces at their ends kept"}.get(
-        splitting.trim, "spaces and tabs at their ends dropped"
+    trim = {None: "leading and trailing spaces dropped", "": "leading and trailing spaces kept"}.get(
+        splitting.trim, "leading and trailing spaces and tabs dropped"
     )
     if splitting.pattern or splitting.empty_covers_all:
         trim = ""
     lines = ["items: " + ", ".join(filter(None, (how, trim, *_splitting_notes(splitting))))]
     if walk.items is not Items.HOSTS:
         lines.append(f"items are {walk.items.value}")
-    lines.append(f"`*`: {walk.star.value}")
+    lines.append(f"`*` covers every host: {walk.star.value}")
     if walk.fails_when_reached:
         lines.append("the client fails only if no item before it covers the host")
     if walk.items is Items.HOSTS or walk.items in (Items.CHROMIUM, Items.OVERRIDES):
@@ -386,9 +382,9 @@ def _name_notes(names: Names) -> list[str]:
 def _address_notes(addresses: Addresses) -> list[str]:
     notes = [f"networks: {_cidr(addresses.cidr)}"]
     if addresses.values:
-        notes.append("compared by value: " + ", ".join(f"IPv{family}" for family in addresses.values))
+        notes.append("addresses compared by value: " + ", ".join(f"IPv{family}" for family in addresses.values))
     if addresses.as_names:
-        notes.append("also compared as names: " + ", ".join(f"IPv{family}" for family in addresses.as_names))
+        notes.append("addresses also compared as names: " + ", ".join(f"IPv{family}" for family in addresses.as_names))
     if addresses.zones:
         notes.append("the zone of an item (`fe80::1%eth0`) is dropped")
     if addresses.mapped:
@@ -420,9 +416,7 @@ def _cidr(cidr: Cidr | None) -> str:
 def _host_notes(walk: ProfilePass) -> list[str]:
     host = walk.host
     brackets = ", in brackets" if host.brackets else ""
-    lines = [
-        f"host of the URL: numbers {host.ipv4.value}; IPv6 {host.ipv6.value}{brackets}; names beyond ASCII {host.idn.value}"
-    ]
+    lines = [f"host of the URL: IPv4 {host.ipv4.value}; IPv6 {host.ipv6.value}{brackets}; non-ASCII names {host.idn.value}"]
     if host.trailing_dots.value != "kept":
         lines.append(f"dots at the end of the host: {host.trailing_dots.value}")
     if host.userinfo:

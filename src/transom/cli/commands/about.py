@@ -32,8 +32,8 @@ def version(
 ) -> None:
     """Show the versions of this program and of the cluster.
 
-    It shows the version of Kubernetes and the images of Transom's Deployments. Without a kubeconfig, it shows only this
-    program.
+    The command shows the version of Kubernetes and the images of Transom's Deployments. Without a kubeconfig, it shows only
+    the version of this program.
     """
     from transom.kube.errors import ConfigurationError
     from transom.kube.kubeconfig import select_context

@@ -41,7 +41,7 @@ def adopt(
     ] = False,
     services: Annotated[
         bool,
-        typer.Option("--services", help="Adopt the services of Windows hosts as well, to keep, upgrade and remove them."),
+        typer.Option("--services", help="Also adopt the services of Windows hosts, to maintain, upgrade and remove them."),
     ] = False,
     peer_namespace: Annotated[
         str, typer.Option("--peer-namespace", metavar="NS", help="Namespace of the Windows Machine Config Operator.")
@@ -51,13 +51,13 @@ def adopt(
 ) -> None:
     """Show what Transom would adopt from another operator.
 
-    With --from, it lists all objects of another operator in the cluster. With --yes, it adopts everything that can be
-    adopted without loss: objects with the annotation transom.dev/adopt, and the key and the entries of the Windows Machine
-    Config Operator as copies. Transom's operator does the rest. Stop the other operator first. The exit code is 1 if
-    something stays with it.
+    With --from, the command lists all objects of another operator in the cluster. With --yes, it adopts everything that can
+    be adopted without loss. It annotates objects with transom.dev/adopt, and copies the key and the entries of the Windows
+    Machine Config Operator. Transom's operator does the rest. Stop the other operator first. The exit code is 1 if something
+    was not adopted.
 
-    With names, it adopts hosts that another Transom or `transom apply` manages (ManagedByOther), and with --yes it waits
-    until they are adopted. To adopt an object of another owner (Conflict), name it secret/NAME or configmap/NAME, with -n.
+    With names, the command adopts hosts that another Transom or `transom apply` manages (ManagedByOther). With --yes, it
+    waits until they are adopted. To adopt an object of another owner (Conflict), use secret/NAME or configmap/NAME, with -n.
     """
     if peer is None:
         from transom.cli.object_adoption import adopt_selected_objects

@@ -49,10 +49,10 @@ def apply(
 ) -> None:
     """Apply the settings to hosts.
 
-    The command compares every host of the manifests (-f) or of the cluster (--context) with its settings, and changes what
-    differs: one host first, then a tenth of them, then all. It prints a line to stderr when a host ends. The report lists
-    what changed, where and why, with the failed hosts at the end. If two hosts fail, the command stops, and the remaining
-    hosts stay unchanged. The exit code is 1 if a host failed.
+    The command compares every host of the manifests (-f) or of the cluster (--context) with its settings, and changes the
+    differences on one host first, then on a tenth, then on the rest. It prints a line to stderr when it finishes a host. The
+    report lists each change with its reason, and failed hosts at the end. After two failures, the command stops and does not
+    change the remaining hosts. The exit code is 1 if a host failed.
     """
     if not dry_run and not objects:
         source.require_source("apply")
@@ -67,8 +67,7 @@ def diff(
 ) -> None:
     """Show what apply would change.
 
-    The command changes nothing on any host. Exit codes: 0 nothing differs, 1 something differs, 3 a host was not read or
-    was skipped.
+    The command does not change hosts. Exit codes: 0 no differences, 1 differences, 3 a host was not read or was skipped.
     """
     _apply_or_compare(source, hosts, output, dry_run=True, all_at_once=False, objects=objects, remove=remove)
 

@@ -112,13 +112,13 @@ def worker(
     ] = None,
     revision: Annotated[
         str | None,
-        typer.Option(
-            "--revision", metavar="TEXT", help="Revision string: a new value creates new templates from the same inputs."
-        ),
+        typer.Option("--revision", metavar="TEXT", help="Revision. A new value creates new templates from the same inputs."),
     ] = None,
     previous: Annotated[
         list[str] | None,
-        typer.Option("--previous", metavar="PATH", help="Objects of an earlier run or of the cluster, to list old templates."),
+        typer.Option(
+            "--previous", metavar="PATH", help="Objects from an earlier run or from the cluster, to list old templates."
+        ),
     ] = None,
     part: Annotated[
         str,
@@ -377,7 +377,7 @@ def image(
 ) -> None:
     """Write a Packer template for the image of the workers.
 
-    The output includes its scripts, and a manifest of the content of the image.
+    The output includes its scripts, and a manifest of the image's content.
     """
     from transom.capi.image.image_recipe import InvalidRecipe, build_recipe
     from transom.capi.image.inputs import ImageInputs

@@ -30,18 +30,16 @@ def check(
     pre: Annotated[bool, typer.Option("--pre", help="Check whether Transom can be installed.")] = False,
     image: Annotated[
         str | None,
-        typer.Option(
-            "--image", metavar="IMAGE", envvar="TRANSOM_IMAGE", help="With --pre: an image to look up in its registry."
-        ),
+        typer.Option("--image", metavar="IMAGE", envvar="TRANSOM_IMAGE", help="With --pre, an image to find in its registry."),
     ] = None,
     output: Output = Format.TEXT,
 ) -> None:
     """Check an installation, or with --pre the cluster before it.
 
-    With --pre, it checks the version of Kubernetes, your rights, existing CRDs, another Transom or operator, and Windows
-    nodes, and lists the options that the cluster requires. Without --pre, it checks the CRDs, the Deployments, the lease,
-    the rights of the operator, and the admission server. It changes nothing. To find problems in a running installation,
-    use `transom doctor`.
+    With --pre, the command checks the version of Kubernetes, your rights, existing CRDs, other operators, and Windows nodes,
+    and lists the options that the cluster requires. Without --pre, it checks the CRDs, the Deployments, the lease, the
+    rights of the operator, and the admission server. It changes nothing. To find problems in a running installation, use
+    `transom doctor`.
     """
     if image is not None:
         from transom.cli.commands.manifests import require_registry_image

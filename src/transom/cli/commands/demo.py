@@ -25,8 +25,8 @@ _TOLD = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "GODEBUG")
 def demo() -> None:
     """Show proxy and CA changes on a simulated host.
 
-    A simulated Windows host behind a real SSH server on 127.0.0.1 gets proxy settings and a CA. Then the command rotates
-    the CA, and removes the proxy. It installs nothing, and changes nothing outside of this process.
+    The command applies proxy settings and a CA to a simulated Windows host behind a real SSH server on 127.0.0.1. It then
+    rotates the CA and removes the proxy. It installs nothing, and changes nothing outside this process.
     """
     from transom.cli.terminal import Terminal
 

@@ -40,9 +40,9 @@ def doctor(
 ) -> None:
     """Find common problems, and show how to fix them.
 
-    The command checks a cluster, or a directory with -f. It shows the evidence and the consequence of each problem. It
-    changes nothing, and connects to hosts only with --facts. It lists the checks that it could not make: those that require
-    rights you do not have, and in a directory those that require a cluster.
+    The command checks a cluster, or a directory with -f. It shows the evidence, consequence and fix of each problem. It
+    changes nothing, and connects to hosts only with --facts. It lists checks that it could not run, because they require a
+    cluster or rights that you do not have.
     """
     from transom.diagnosis.checks import CHECKS, diagnose, list_skipped
 

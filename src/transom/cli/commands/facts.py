@@ -48,7 +48,9 @@ def facts(
     key: KeyFile = None,
     services: Annotated[
         list[str] | None,
-        typer.Option("--service", metavar="NAME", help="A service to show. Repeatable. [default: the default list]"),
+        typer.Option(
+            "--service", metavar="NAME", help="Service to show. Repeatable. [default: those of spec.windows.services]"
+        ),
     ] = None,
     show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Show the credentials in proxy URLs.")] = False,
     output: Output = Format.TEXT,
@@ -56,7 +58,7 @@ def facts(
     """Show the current state of hosts.
 
     The state includes proxy variables, services, certificates, and Transom's ledger. The command leaves nothing on a host.
-    With -f or a cluster, it selects WindowsInstances by name, --limit, -l or --all, and the output is a list.
+    With -f or a cluster, select WindowsInstances by name, --limit, -l or --all.
     """
     from transom.hosts.errors import HostError
     from transom.hosts.ssh.connections import NOT_RESOLVED

@@ -22,9 +22,9 @@ def forget(
 ) -> None:
     """Forget the recorded host key or Node of hosts.
 
-    Use --host-key if a machine was replaced and presents another key than before (HostKeyChanged): find out first which
-    machine answers. Use --node if the host's Node has another name now (NodeNameChanged). With --wait, the command returns
-    after the operator has recorded the new value.
+    Use --host-key if a machine was replaced and its key has changed (HostKeyChanged), after you have checked which machine
+    answers. Use --node if the name of the host's Node has changed (NodeNameChanged). With --wait, the command returns after
+    the operator has recorded the new value.
     """
     if host_key == node:
         fail("forget what? --host-key, or --node")

@@ -122,8 +122,9 @@ def init(
 ) -> None:
     """Create a directory with manifests to start from.
 
-    On a terminal, the command asks for everything that is not set by options, and validates each answer, so that `transom
-    validate -f DIR` passes. It connects to no host, and to a cluster only with --from-cluster or --from-nodes.
+    On a terminal, the command prompts for everything that is not set by options, and validates each answer, so that `transom
+    validate -f DIR` passes. It does not connect to hosts, and connects to a cluster only with --from-cluster or
+    --from-nodes.
     """
     if not force:
         _refuse_nonempty_directory(directory)

@@ -34,7 +34,7 @@ def manifests(
         str | None,
         typer.Option(
             metavar="NAME,…",
-            help="Controllers to run, which get rights: egress, windows, fleet, pods. [default: all but fleet]",
+            help="Controllers to run and grant rights to: egress, windows, fleet, pods. [default: all but fleet]",
             show_default=False,
         ),
     ] = None,

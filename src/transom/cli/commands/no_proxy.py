@@ -58,8 +58,8 @@ def merge(
 ) -> None:
     """Print the merged NO_PROXY of each cluster.
 
-    The first one is of the cluster that the manifests describe, followed by each Cluster API Cluster. JSON and YAML contain
-    the reason of each item.
+    The first list is for the cluster of the manifests, followed by each Cluster API Cluster. JSON and YAML contain the
+    reason for each item.
     """
     from transom.proxy.settings import merge_no_proxy
 
@@ -156,9 +156,9 @@ def lint(
     """Show items of NO_PROXY that some clients misread.
 
     An error is an item on which a client fails, that bypasses the proxy for everything, that no client reads, or that
-    `validate` refuses. A warning has a safer form, a note has none. The command evaluates the clients of a Windows or Linux
-    node, or those of --client, and always names clients that fail. With --env, it evaluates the variables as well. The exit
-    code is 1 for errors and warnings.
+    `validate` rejects. A warning has a safer form, and a note does not. The command evaluates the clients of a Windows or
+    Linux node, or those of --client, and always names clients that fail. With --env, it also evaluates the variables. The
+    exit code is 1 for errors and warnings.
     """
     from transom.proxy.clients.client_table import CLIENTS, NODE_CLIENTS
     from transom.proxy.clients.environment_lint import lint_environment

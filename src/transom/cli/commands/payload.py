@@ -55,7 +55,7 @@ def default(
 ) -> None:
     """Print the shipped payload.yaml.
 
-    It is for OpenShift with OVN-Kubernetes, or for a kubeadm cluster.
+    The payload is for OpenShift with OVN-Kubernetes, or for a kubeadm cluster.
     """
     from transom.payloads import shipped_payloads
 
@@ -134,8 +134,8 @@ def build(
 ) -> None:
     """Complete a directory that contains a payload.yaml.
 
-    The command copies files or extracts them from an image, downloads URLs through HTTPS_PROXY, and checks every hash. It
-    keeps files that already exist with the right hash.
+    The command copies files or extracts them from an image, downloads URLs through HTTPS_PROXY, and verifies every hash. It
+    keeps existing files with the correct hash.
     """
     from transom.hosts.steps.payload_directory import LOCK, read_lock_file
     from transom.http.downloads import DownloadError
@@ -203,9 +203,10 @@ def copy(
     output: Output = Format.TEXT,
     force: Force = False,
 ) -> None:
-    """Copy a payload and nothing else.
+    """Copy only the files of a payload.
 
-    An init container runs this command (`transom manifests --payload-copied`). It checks every hash, before and after.
+    An init container runs this command (`transom manifests --payload-copied`). It verifies every hash before and after
+    copying.
     """
     from transom.hosts.steps.payload_directory import PayloadDirectory
     from transom.sources.payload import PayloadError

@@ -53,10 +53,10 @@ def explain(
 ) -> None:
     """Explain what pods would get, and why.
 
-    The command shows what the admission server would do to each pod in the manifests, without a cluster. The manifests
-    contain pods, or objects that create pods, and the settings. The command also uses the labels of Namespaces, and the
-    address of the Service default/kubernetes. With POD, it shows what a pod of the cluster has, and what it would get if it
-    were created now.
+    With -f, the command shows how the admission server would change each pod in the manifests, without a cluster. The
+    manifests contain the settings, and pods or objects that create pods. The command also uses the labels of Namespaces, and
+    the address of the Service default/kubernetes. With POD, it shows the settings of a pod in the cluster, and those that a
+    new pod would get.
     """
     if (pod is None) == (not source.filename):
         fail("either POD, with -n NAMESPACE, or -f PATH")
@@ -87,8 +87,8 @@ def outdated(
 ) -> None:
     """Count the pods that are older than the settings.
 
-    The output lists the owners of these pods, with the command that replaces the pods. Pods keep the environment that they
-    were created with. Transom does not restart them.
+    The output lists the owners of these pods, with the command to replace the pods. Pods keep their initial environment.
+    Transom does not restart them.
     """
     from transom.pods.outdated_pods import find_outdated
     from transom.sources.api_server import UNKNOWN, HashKeyUnread, compute_pod_egress

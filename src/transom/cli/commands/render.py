@@ -44,7 +44,7 @@ def render(
     show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Show the values of Secrets.")] = False,
     machine_templates: Annotated[
         TemplateReport | None,
-        typer.Option("--machine-templates", help="Print what to commit if templates or a ClusterClass are managed in Git."),
+        typer.Option("--machine-templates", help="Print what to commit if Git manages templates or a ClusterClass."),
     ] = None,
     first_machine: Annotated[
         bool,
@@ -58,8 +58,8 @@ def render(
 ) -> None:
     """Print every object that Transom would create.
 
-    These are objects for workload clusters, for ConfigMaps that request the bundle, and for pods of the Namespaces in the
-    manifests. With --output-dir, the command writes them to files, together with the registry files of hosts.
+    The output contains objects for workload clusters, for ConfigMaps that request the bundle, and for pods in the Namespaces
+    of the manifests. With --output-dir, the command writes them to files, and also the registry files of hosts.
     """
     objects, examined = examine_or_fail(source)
     if first_machine:

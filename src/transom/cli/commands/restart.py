@@ -8,11 +8,10 @@ from transom.cli.wait_options import WaitOptions
 
 @with_option_groups
 def restart(selection: HostSelection, waiting: WaitOptions, output: Output = Format.TEXT) -> None:
-    """Restart services that wait for a manual restart.
+    """Restart services with pending restarts.
 
-    With `spec.windows.restart: Manual`, the operator writes changed settings, and services use the previous ones until you
-    restart them. Hosts without waiting services do not change. The command sets the annotation `transom.dev/restart` of the
-    WindowsInstance.
+    With `spec.windows.restart: Manual`, services use their previous settings until you restart them. Hosts without pending
+    restarts do not change. The command sets the annotation `transom.dev/restart` of the WindowsInstance.
     """
     from transom.cli.host_requests import request_host_action
     from transom.diagnosis.host_requests import HostAction

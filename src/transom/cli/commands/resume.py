@@ -20,9 +20,9 @@ def resume(
     """Resume paused hosts, or with --rollout a halted rollout.
 
     `transom resume HOST` removes `spec.paused`, and the operator applies the current settings to the host. `transom resume
-    --rollout` resumes a rollout that halted after failures (RolloutHalted): fix the cause first. The operator retries the
-    first host, then the others. The command sets the annotation `transom.dev/resume` of EgressProxy/cluster, or of
-    Transom's namespace.
+    --rollout` resumes a rollout that halted after failures (RolloutHalted). Fix the cause first. The operator retries the
+    first host, then the others. The command sets the annotation `transom.dev/resume` of EgressProxy/cluster, or of Transom's
+    namespace.
     """
     if rollout:
         if not selection.is_empty:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def rollback(source: Source, hosts: HostOptions, output: Output = Format.TEXT, dry_run: DryRun = False) -> None:
     """Roll hosts back to their last known good settings.
 
-    The command applies the latest settings with which `apply` of this user on this machine found the host healthy. These
-    differ from the settings of the manifests (-f) or the cluster (--context). If the host had no settings then, the command
-    removes them. Fix the manifests before the next `apply`. If an operator manages the hosts, edit the EgressProxy instead.
+    The command applies the latest settings with which your `apply` on this machine found the host healthy, other than those
+    of the manifests (-f) or the cluster (--context). If the host had no settings then, the command removes them. Fix the
+    manifests before the next `apply`. If an operator manages the hosts, edit the EgressProxy instead.
     """
     if not dry_run:
         source.require_source("rollback")

@@ -81,11 +81,13 @@ def run(
     ] = 1,
     drain_timeout: Annotated[
         str,
-        create_server_option("--drain-timeout", "Drain timeout. After it, Transom uncordons the node and changes nothing."),
+        create_server_option("--drain-timeout", "Drain timeout, after which Transom uncordons the node without changing it."),
     ] = "10m",
     gone_after: Annotated[
         str,
-        create_server_option("--gone-after", "Time after which the deletion of an instance ignores an unreachable host."),
+        create_server_option(
+            "--gone-after", "Time after which an unreachable host no longer blocks the deletion of its instance."
+        ),
     ] = "10m",
     connect_timeout: Annotated[str, create_server_option("--connect-timeout", CONNECT_HELP)] = CONNECT,
     login_timeout: Annotated[str, create_server_option("--login-timeout", LOGIN_HELP)] = LOGIN,
@@ -147,8 +149,8 @@ def run(
 ) -> None:
     """Run the operator, which reconciles hosts and clusters.
 
-    It runs until SIGTERM or Ctrl-C, and then finishes the hosts that it is changing. Environment variables can set each
-    option.
+    It runs until SIGTERM or Ctrl-C, and then finishes the hosts that it is changing. You can also set each option with an
+    environment variable.
     """
     import asyncio
 

@@ -28,7 +28,7 @@ def simulate(
 ) -> None:
     """Run the simulated hosts of a directory.
 
-    The hosts run behind a real SSH server on 127.0.0.1 until the command ends, and then lose their state.
+    The hosts run behind a real SSH server on 127.0.0.1 until the command ends. They then lose their state.
     """
     if not (directory / HOST_KEY).is_file():
         fail(f"{directory} contains no simulated host: `transom init DIR --simulated` creates one")

@@ -61,12 +61,12 @@ def status(
 ) -> None:
     """Show the status of hosts, rollouts and settings.
 
-    For the operator, the rollout, the settings and the hosts, it lists first what is not ready, with the reason and the
-    next step. Then it lists clusters, CAs that expire soon, and pods older than the settings. With -f, it shows the last
-    known state of the hosts of a directory, and connects to no host. `status host NAME` shows all details of one host.
+    The command shows the operator, the rollout, and settings and hosts with their reason and next step, first those that are
+    not ready. It also shows clusters, CAs that expire soon, and pods older than the settings. With -f, it shows the last
+    known state of the hosts of a directory, without connecting to them. `status host NAME` shows all details of one host.
 
     --wait waits until the operator runs, every host that is not paused has the current settings, and pods and workload
-    clusters get them. Then it shows the status. `status host NAME... --wait` waits for these hosts. A halted rollout ends
+    clusters get them. It then shows the status. `status host NAME... --wait` waits for these hosts. A halted rollout ends
     the wait.
     """
     if watch and (output is not Format.TEXT or source.filename or about):

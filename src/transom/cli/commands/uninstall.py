@@ -22,9 +22,9 @@ def uninstall(
 ) -> None:
     """Uninstall Transom from a cluster.
 
-    First, the operator restores every host, and deletes the objects that it created in the cluster. Then the command
-    deletes the rest of Transom. If no operator runs, it does nothing. With --leave-hosts, hosts stay unchanged. Machines
-    and their MachineSets stay.
+    First, the operator restores every host, and deletes the objects that it created in the cluster. Then the command deletes
+    the rest of Transom. If no operator runs, it does nothing. With --leave-hosts, it does not change hosts. It keeps
+    Machines and their MachineSets.
     """
     from transom.cli.options import parse_duration_option
     from transom.cli.uninstallation import Uninstallation

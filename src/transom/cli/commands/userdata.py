@@ -35,8 +35,9 @@ def userdata(
 ) -> None:
     """Print the user data for the first boot of Windows machines.
 
-    This user data opens SSH for the key in the Secret cloud-private-key, also behind a proxy. JSON contains `text`; `leftOut`,
-    the subjects of certificates that exceed the size limit; and `problems`, what machines cannot do at their first boot.
+    The user data enables SSH for the key in the Secret cloud-private-key, also behind a proxy. JSON contains `text`,
+    `leftOut` (the subjects of certificates that exceed the size limit) and `problems` (what machines cannot do at their
+    first boot).
     """
     from transom.common.installers import OPENSSH_URL
     from transom.hosts.errors import KeyUnusable

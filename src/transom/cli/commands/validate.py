@@ -26,7 +26,7 @@ def validate(
     output: Output = Format.TEXT,
     probe: Annotated[bool, typer.Option("--probe", help="Test the readiness endpoints through the proxy.")] = False,
 ) -> None:
-    """Validate the settings and report all errors at once. It works offline, except for --probe."""
+    """Validate the settings and report all errors at once. With -f, only --probe requires a network."""
     objects, examined = load_and_examine(source)
     findings = [*examined.findings, *(_iter_unplaced(objects) if source.filename else ())]
     if probe and not examined.errors:

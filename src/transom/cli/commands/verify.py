@@ -58,30 +58,32 @@ def host(
         bool,
         typer.Option(
             "--change",
-            help="Also test changes: create and remove objects named TransomVerify, on an unused machine also a small worker.",
+            help="Also test changes: create and remove objects named TransomVerify and, on an unused machine, a small worker.",
         ),
     ] = False,
     filename: Annotated[
         list[str] | None,
-        create_files_option("Manifests with the settings of that service. ADDRESS is then the name of a WindowsInstance."),
+        create_files_option("Manifests with the settings of the host. ADDRESS is then the name of a WindowsInstance."),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--check", metavar="ID", help="ID of a check to run, `life` for the worker. Repeatable. [default: all]"),
+        typer.Option(
+            "--check", metavar="ID", help="ID of a check to run, or `life` for the worker. Repeatable. [default: all]"
+        ),
     ] = None,
     report: JUnit = None,
     record: Annotated[
         Path | None,
         typer.Option(
             "--record",
-            help="Record what a real Windows answered in a file (docs/verified.yaml), by build and edition.",
+            help="Record the results of a real Windows in a file (docs/verified.yaml), by build and edition.",
         ),
     ] = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="The output format.")] = Format.TEXT,
 ) -> None:
     """Check whether a Windows machine meets Transom's requirements.
 
-    Without --change, the command only reads, and is safe on a node in use. It leaves nothing on the machine: after Ctrl-C,
+    Without --change, the command only reads, and is safe on a node in use. It leaves nothing on the machine. After Ctrl-C,
     it prints the maximum time for the cleanup. The exit code is 1 if a check fails, and 3 if the host cannot be read.
     """
     from transom.cli.checks import Suite, print_partial_results, print_results_and_exit, report_check, update_file

@@ -114,9 +114,8 @@ def cluster(
 ) -> None:
     """Test the Windows nodes of a cluster end to end.
 
-    The command creates Pods and Services in its own namespace, and deletes that namespace at the end, also after Ctrl-C,
-    when it prints the maximum time for the cleanup. The exit code is 1 if a check fails, and 3 if the cluster does not
-    answer.
+    The command creates Pods and Services in its own namespace, and deletes the namespace at the end, even after Ctrl-C. It
+    then prints the maximum time for the cleanup. The exit code is 1 if a check fails, and 3 if the cluster does not answer.
     """
     if dry_run and clean:
         fail("--dry-run and --clean exclude each other")

@@ -57,8 +57,8 @@ def webhook(
 ) -> None:
     """Run the admission server, which configures new pods.
 
-    It also maintains its webhook configuration. It runs until SIGTERM or Ctrl-C, and answers requests for some more
-    seconds. Environment variables can set each option.
+    It also maintains its webhook configuration. After SIGTERM or Ctrl-C, it answers requests for a few more seconds. You can
+    also set each option with an environment variable.
     """
     import asyncio
 

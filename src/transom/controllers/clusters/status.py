@@ -94,7 +94,7 @@ def _build_applied_condition(
     if not selected:
         if name == layers.BASE:
             return Condition("True", "NoClusters", "no workload cluster is selected")
-        return Condition("False", "SelectsNothing", "spec.clusterSelector: no Cluster has such labels")
+        return Condition("False", "SelectsNothing", "spec.clusterSelector: no Cluster matches")
     failed = [f"{'/'.join(item)}: {reports[item].failure}" for item in selected if item in reports and reports[item].failure]
     withheld = [item for item in selected if item in newest.withheld]
     kept = [item for item in selected if newest.clusters.get(item) is None and item not in withheld]
@@ -102,11 +102,11 @@ def _build_applied_condition(
     waiting = [item for item in selected if item not in reports and item not in left]
     count = format_count(len(selected), "cluster")
     if failed:
-        return Condition("False", "Failed", f"of {count}, {len(failed)} could not be written: {format_first(failed, _SHOWN)}")
+        return Condition("False", "Failed", f"{len(failed)} of {count} could not be written: {format_first(failed, _SHOWN)}")
     if kept:
-        return Condition("False", "KeepsLast", f"of {count}, {len(kept)} keep what they have, since their settings are invalid")
+        return Condition("False", "KeepsLast", f"{len(kept)} of {count} keep their settings, because the new ones are invalid")
     if waiting:
-        return Condition("False", "InProgress", f"of {count}, {len(waiting)} wait to be written")
+        return Condition("False", "InProgress", f"{len(waiting)} of {count} are not written yet")
     if withheld:
         text = f"of {count}, {len(withheld)} keep what they have: see the condition CredentialsWithheld of the EgressProxy"
         return Condition(
@@ -115,10 +115,10 @@ def _build_applied_condition(
             f"{text} {', '.join(sorted({newest.withheld[item].egress_proxy for item in withheld}))}",
         )
     if faults.keys() & set(selected) or any(reports[item].conflicts for item in selected if item in reports):
-        return Condition("False", "Conflict", "see the condition Conflict; all others have what the settings ask for")
+        return Condition("False", "Conflict", "see the condition Conflict; all others have the settings")
     have = "has" if len(selected) == 1 else "have"
     own = [app for item in selected if item in reports for app in reports[item].own_values]
     apps = (
         f"; {format_first(own, _SHOWN)}: has values of its own there, and gets no reference: put it in by hand" if own else ""
     )
-    return Condition("True", "Applied", f"{count} {have} what the settings ask for{apps}")
+    return Condition("True", "Applied", f"{count} {have} the settings{apps}")

@@ -165,7 +165,7 @@ class EgressController:
         if base_removal.has_finalizer(cached):
             meta = cached.metadata
             regarding = Regarding(EGRESS_PROXIES.api_version, EGRESS_PROXIES.kind, meta.name, None, meta.uid)
-            leadership.recorder.record_normal(regarding, "HostsLeft", f"the hosts keep what they have: {why}")
+            leadership.recorder.record_normal(regarding, "HostsLeft", f"hosts keep their settings: {why}")
             await base_removal.remove_finalizer(cached, leadership)
         return Result()
 
@@ -326,7 +326,7 @@ class EgressController:
     def _report_conflicts(self) -> None:
         lost = sorted("/".join(filter(None, name)) for name in self._rivals.list_lost_objects())
         message = f"the key {BundleConfigMap.KEY} of ConfigMap {', '.join(lost)} is repeatedly overwritten by another program"
-        condition = Condition("True", "Taken", f"{message}: take the label off, or the other writer")
+        condition = Condition("True", "Taken", f"{message}: remove the label or the other writer")
         self._reports.set_conditions("egress", {BASE: {"Conflict": condition}} if lost else {})
 
     async def _find_unlabelled_bundles(self, leadership: Leadership) -> None:

@@ -48,7 +48,7 @@ def record_condition_events(
 
 _WELL = Conditions(
     Valid=Condition("True", "Valid", "the settings are valid"),
-    EndpointsAnswer=Condition("True", "EndpointsAnswer", "the change is not held back any more"),
+    EndpointsAnswer=Condition("True", "EndpointsAnswer", "the change is no longer held back"),
 )
 
 

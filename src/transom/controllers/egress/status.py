@@ -71,7 +71,7 @@ def build_proxy_validity(findings: Sequence[Finding]) -> Condition:
     """Return the condition of OpenShift's Proxy for events; Transom does not write to that object."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
-        return Condition("False", "Invalid", f"{_format_findings(PROXY, errors)}; what was valid before holds")
+        return Condition("False", "Invalid", f"{_format_findings(PROXY, errors)}; the last valid settings apply")
     return Condition("True", "Valid", "the settings are valid")
 
 
@@ -97,9 +97,13 @@ def build_validity(
         conditions["TrustBundleValid"] = Condition("True", "Valid", "every certificate can be read")
     if name == BASE:
         conditions["Superseded"] = (
-            Condition("True", "OpenShiftProxy", "Proxy/cluster of config.openshift.io is the base; this object adds to it")
+            Condition(
+                "True",
+                "OpenShiftProxy",
+                "Proxy/cluster of config.openshift.io takes precedence; this object adds other settings",
+            )
             if superseded
-            else Condition("False", "NotSuperseded", "this object is the base")
+            else Condition("False", "NotSuperseded", "this object contains the default settings")
         )
     return conditions
 
@@ -118,7 +122,7 @@ def build_endpoints_condition(answers: Sequence[EndpointAnswer]) -> Condition:
     return Condition("True", "EndpointsAnswer", f"{len(answers)} of {len(answers)} answer through the proxy")
 
 
-_TRIED: Final = Condition("False", PENDING, "the endpoints are being tried through the new settings")
+_TRIED: Final = Condition("False", PENDING, "Transom is testing the endpoints with the new settings")
 
 
 def build_ready_condition(conditions: Conditions, *, is_edit_pending: bool, hosts: Condition) -> Condition:
@@ -163,8 +167,8 @@ def build_pending_endpoints_condition(answers: Sequence[EndpointAnswer]) -> Cond
     if condition.status == "True":
         return condition
     message = (
-        f"{condition.message}; the change is held back until they answer, what was valid before holds"
-        " (`readinessPolicy: Report` applies it all the same)"
+        f"{condition.message}; the change is held back until they answer, and the last valid settings apply"
+        " (`readinessPolicy: Report` applies it anyway)"
     )
     return Condition("False", condition.reason, message)
 

@@ -73,7 +73,7 @@ class HostRemoval:
         self._begun.add(cached)
         if cached.get_reason("Configured") not in ("Draining", "Removing"):
             leadership.recorder.record_normal(
-                to_regarding(cached), "Removing", "the instance is deleted: Transom restores its host"
+                to_regarding(cached), "Removing", "the instance is being deleted, and Transom restores its host"
             )
 
     async def release_instance(self, view: InstanceView, leadership: Leadership) -> Result:
@@ -219,7 +219,7 @@ class HostRemoval:
         """Delete the instance and leave the host unchanged."""
         _log.info("host left unchanged", instance=view.cached.metadata.name, reason=why)
         if not self._on.finalizers.is_namespace_deleted:
-            leadership.recorder.record_normal(to_regarding(view.cached), "HostLeft", f"the host is left unchanged: {why}")
+            leadership.recorder.record_normal(to_regarding(view.cached), "HostLeft", f"Transom does not change the host: {why}")
         await self._uncordon(view, leadership)
         if self._tokens is not None and view.node is not None and not view.node.is_managed_by_other:
             await remove_annotations(view.cached, view.node, leadership)
@@ -257,7 +257,7 @@ class HostRemoval:
             await leadership.client.delete(NODES, name, uid=node.metadata.uid)
         except (NotFound, Conflict):
             return True
-        leadership.recorder.record_normal(to_regarding(cached), "NodeRemoved", f"Node {name} was this host's")
+        leadership.recorder.record_normal(to_regarding(cached), "NodeRemoved", f"Transom deleted Node {name} of this host")
         return True
 
     def _get_age(self, since: str | None) -> float:

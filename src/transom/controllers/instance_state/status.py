@@ -61,7 +61,7 @@ _PROXY_KINDS: Final = ("machine-environment", "service-environment")
 _BY_SETTINGS: Final = ("Configured", "ProxyApplied", "TrustApplied", "EgressWorks")
 _NEEDED: Final = ("Configured", "ProxyApplied", "TrustApplied")
 _OF_A_PASS: Final = ("Configured", "ProxyApplied", "TrustApplied")
-_NOT_LOOKED: Final = Condition("Unknown", Fault.__name__, "the Node was not looked at")
+_NOT_LOOKED: Final = Condition("Unknown", Fault.__name__, "the Node was not checked")
 _NOT_PROBED: Final = Condition("Unknown", "NotProbed", "nothing was fetched from the host")
 
 
@@ -93,7 +93,7 @@ def mark_outdated(live: WindowsInstanceStatus, conditions: Conditions) -> Condit
     true = [
         type_ for type_ in _BY_SETTINGS if (conditions[type_].status if type_ in conditions else before.get(type_)) == "True"
     ]
-    waits = Condition("False", PENDING, "the settings have changed, and it is not yet the host's turn")
+    waits = Condition("False", PENDING, "the settings have changed, and the host waits for its turn")
     return conditions | dict.fromkeys(true, waits) | ({"EgressWorks": _NOT_PROBED} if "EgressWorks" in true else {})
 
 
@@ -108,7 +108,7 @@ def build_pass_conditions(egress: Egress, result: PassResult) -> Conditions:
     error = result.error
     conditions = _build_egress_condition(egress, result) | {"Reachable": _build_reachable_condition(result)}
     if error is None:
-        conditions["Configured"] = Condition("True", "UpToDate", "the host is as the settings ask for")
+        conditions["Configured"] = Condition("True", "UpToDate", "the host matches the settings")
     elif isinstance(error, KeyUnusable):
         conditions["Configured"] = Condition("False", "KeyInvalid", str(error))
     else:
@@ -245,7 +245,7 @@ def merge_status(
 
 
 def _build_unknown_condition(type_: str) -> Condition:
-    return _NOT_PROBED if type_ == "EgressWorks" else Condition("Unknown", "NotChecked", "the host has not been looked at")
+    return _NOT_PROBED if type_ == "EgressWorks" else Condition("Unknown", "NotChecked", "the host has not been checked")
 
 
 def _build_ready_condition(listed: Iterable[StatusCondition]) -> Condition:
@@ -267,7 +267,7 @@ def _build_reachable_condition(result: PassResult) -> Condition:
     if result.before is not None:
         return Condition("True", "Connected", "the last pass read the host")
     if isinstance(error, KeyUnusable):
-        return Condition("Unknown", "KeyInvalid", "not connected: the host has no usable SSH key")
+        return Condition("Unknown", "KeyInvalid", "Transom has no usable SSH key for the host")
     # logged in, and then something went wrong; a connection that ended is no reachable host
     return Condition("False", to_reason(error) if error else "NotRead", str(error) if error else "the host was not read")
 
@@ -290,7 +290,7 @@ def _build_proxy_condition(
     ):
         return Condition("False", to_reason(error), str(error))
     if not (egress.http_proxy or egress.https_proxy):
-        return Condition("True", "NotConfigured", f"no proxy is set, and none of Transom's is on the host{hidden}")
+        return Condition("True", "NotConfigured", f"no proxy is configured, and Transom has set none on the host{hidden}")
     if pending:
         return Condition("False", "PendingBoot", "the machine environment is set; services see it after the next reboot")
     return Condition("True", "Applied", f"the managed services have the proxy settings{hidden}")
@@ -309,7 +309,7 @@ def _build_trust_condition(
     ):
         return Condition("False", to_reason(error), str(error))
     if not egress.trust:
-        return Condition("True", "NotConfigured", "no trusted CA is set, and none of Transom's is on the host")
+        return Condition("True", "NotConfigured", "no trusted CA is configured, and Transom has added none to the host")
     store = certificates.get_store_path(certificates.DISALLOWED)
     distrusted = [item for item in egress.trust if state.registry.find_key(rf"{store}\{item.sha1}") is not None]
     if distrusted:

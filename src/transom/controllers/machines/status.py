@@ -109,12 +109,18 @@ def _build_conditions(
     }
     conflicts = [conflict for item in cluster_machines for conflict in item.conflicts]
     if conflicts:
-        conditions["Conflict"] = Condition("True", "Conflict", f"{format_first(conflicts, _SHOWN)}; left alone")
+        conditions["Conflict"] = Condition(
+            "True", "Conflict", f"{format_first(conflicts, _SHOWN)}; Transom does not change them"
+        )
     if any(standing.automatic for standing in standings):
         conditions["RolloutHalted"] = (
-            Condition("True", "NotHealthy", f"{decision.halted}; no other cluster is begun until its machines are ready")
+            Condition(
+                "True",
+                "NotHealthy",
+                f"{decision.halted}; Transom does not continue with other clusters until its machines are ready",
+            )
             if decision.halted
-            else Condition("False", "NotHalted", "no rollout of a cluster's machines is stuck")
+            else Condition("False", "NotHalted", "no rollout of machines is halted")
         )
     return conditions
 

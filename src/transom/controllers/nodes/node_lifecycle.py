@@ -203,7 +203,7 @@ class NodeLifecycle:
         again = Result(again=pace.check_interval)
         if kept_back is not None:
             return StageResult(again)
-        conditions = {"Configured": Condition("True", "UpToDate", "the host is as the settings ask for")}
+        conditions = {"Configured": Condition("True", "UpToDate", "the host matches the settings")}
         return StageResult(again, view, conditions, {"payload_version": node.payload_version})
 
     async def _run_light_check(self, view: InstanceView, target: Target, leadership: Leadership) -> StageResult | None:

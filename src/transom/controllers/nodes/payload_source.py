@@ -101,7 +101,7 @@ class PayloadSource:
                 part.rename(self._path / LOCK)
             except (DownloadError, OSError) as error:
                 _log.warning("the payload could not be completed", error=str(error))
-                self._problem = Condition("False", "PayloadIncomplete", f"{error}; tried again every {AGAIN:.0f} s")
+                self._problem = Condition("False", "PayloadIncomplete", f"{error}; Transom retries every {AGAIN:.0f} s")
                 self._changed()
                 await wait_for_event(self._other_settings, AGAIN)
             else:
@@ -135,10 +135,12 @@ class PayloadSource:
                 except HashError as error:
                     _log.warning("a file of the payload is another one", error=str(error))
                     if problem is None or problem.reason != _INVALID:
-                        problem = Condition("False", _INVALID, f"{error}; tried again with growing pauses, up to an hour")
+                        problem = Condition(
+                            "False", _INVALID, f"{error}; Transom retries with increasing delays, up to an hour"
+                        )
                 except (DownloadError, OSError) as error:
                     _log.warning("a file of the payload could not be fetched", error=str(error))
-                    message = f"{error}; tried again every {AGAIN:.0f} s"
+                    message = f"{error}; Transom retries every {AGAIN:.0f} s"
                     problem = problem or Condition("False", "PayloadIncomplete", message)
         return problem
 
@@ -146,4 +148,4 @@ class PayloadSource:
 def _build_incomplete_condition(missing: Sequence[str]) -> Condition:
     first = missing[0]
     more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    return Condition("False", "PayloadIncomplete", f"files of the payload are being fetched: {first}{more}")
+    return Condition("False", "PayloadIncomplete", f"Transom is downloading files of the payload: {first}{more}")

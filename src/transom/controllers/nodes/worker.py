@@ -178,9 +178,7 @@ class WorkerNodeWork:
         if lacks := describe_outstanding(pass_result, node):
             base = base.with_conditions(Configured=Condition("False", "Waiting", lacks))
         elif message := "; ".join(self._list_remarks(view, pass_result, leadership)):
-            base = base.with_conditions(
-                Configured=Condition("True", "UpToDate", f"the host is as the settings ask for; {message}")
-            )
+            base = base.with_conditions(Configured=Condition("True", "UpToDate", f"the host matches the settings; {message}"))
         if node is not None:
             if not node.is_adopted and self._has_registered(node) and joined_nodes.is_first_observation(node, installed=True):
                 await self.nodes.cordon_new_node(key, node, leadership)

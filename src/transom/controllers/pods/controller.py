@@ -356,7 +356,9 @@ class PodsController:
             )
             injected = Condition("False", "NoNamespaceSelector", message)
         elif egress.has_pod_settings:
-            injected = self._injected or Condition("Unknown", "NotLooked", "the registration was not looked at yet")
+            injected = self._injected or Condition(
+                "Unknown", "NotLooked", "Transom has not checked the webhook configuration yet"
+            )
         else:
             injected = Condition("True", "NotConfigured", "no settings for pods exist")
         conditions = {"PodsInjected": injected}

@@ -63,7 +63,7 @@ async def build_pods_injected_condition(live: Mapping[str, Any] | None, egress: 
         return _build_false_condition("Outdated", message)
     if unanswered:
         return _build_false_condition("NotCalled", f"{_describe(unanswered[0])}; pods start without the settings")
-    return Condition("True", "Injected", "new pods get the settings from the admission server, which answers")
+    return Condition("True", "Injected", "the admission server answers and adds the settings to new pods")
 
 
 def _describe(unanswered: _FailedServer) -> str:

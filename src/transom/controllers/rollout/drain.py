@@ -141,7 +141,7 @@ class Drain:
             if not node.drained:
                 await self._patch_node(self._build_drained_patch)
                 self.leadership.recorder.record_normal(
-                    self.regarding, "Drained", f"Node {self.node} has no pods left that can go"
+                    self.regarding, "Drained", f"Node {self.node} has no pods left that can be evicted"
                 )
             return DrainProgress()
         start = node.draining_since or self.now()
@@ -161,7 +161,7 @@ class Drain:
         except NotFound:
             return
         if before.cordoned and before.cordoned_for is not None:
-            self.leadership.recorder.record_normal(self.regarding, "Uncordoned", f"Node {self.node} takes pods again")
+            self.leadership.recorder.record_normal(self.regarding, "Uncordoned", f"Node {self.node} accepts pods again")
 
     async def _read_node(self) -> HostNode:
         """Return the Node. Raises NotFound, also if another Node has its name by now."""
@@ -212,7 +212,7 @@ class Drain:
                 continue
             if spec and changed.cordoned:
                 self.leadership.recorder.record_normal(
-                    self.regarding, "Cordoned", f"Node {self.node} takes no pods: {self.purpose}"
+                    self.regarding, "Cordoned", f"Node {self.node} accepts no new pods: {self.purpose}"
                 )
             return changed
         raise AssertionError("unreachable")  # pragma: no cover

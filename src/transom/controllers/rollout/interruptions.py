@@ -122,15 +122,13 @@ class Interruptions:
         drain = self._create_drain(cached, node, purpose, leadership)
         failing = self._failing.get(key)
         if failing is not None and (self._now() - failing).total_seconds() >= self._hold:
-            message = (
-                f"{why}: not done in {self._hold / 60:.0f} min, see what the last pass said. Node {drain.node} takes pods again"
-            )
+            message = f"{why}: not done in {self._hold / 60:.0f} min, see the last pass. Node {drain.node} accepts pods again"
             return await self._give_up(cached, drain, Condition("False", _REASONS[purpose], message))
         progress = await drain.run_step()
         if progress.done:
             return None
         if progress.overdue:
-            message = f"{why}: Node {drain.node} cannot be drained, and takes pods again: {progress}"
+            message = f"{why}: Node {drain.node} cannot be drained, and accepts pods again: {progress}"
             return await self._give_up(cached, drain, Condition("False", "DrainBlocked", message))
         return PendingInterruption(Condition("False", "Draining", f"{why}; {progress}"), self._pace.drain_step, draining=True)
 

@@ -161,7 +161,7 @@ class Rollouts:
         """Report the condition, also while nothing is halted: an earlier process may have reported otherwise."""
         halted = self.halted
         if not halted:
-            condition = Condition("False", "NotHalted", "no rollout is stopped")
+            condition = Condition("False", "NotHalted", "no rollout is halted")
         else:
             reason = "EgressFails" if any(rollout.state.refuted for rollout in halted.values()) else "TwoFailures"
             texts = (self._describe_halt(group, rollout) for group, rollout in halted.items())

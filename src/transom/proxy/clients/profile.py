@@ -21,7 +21,7 @@ class Star(enum.Enum):
     """When `*` covers all hosts."""
 
     NEVER = "never"
-    ALONE = "as the whole value"
+    ALONE = "only as the whole value"
     ITEM = "as an item"
     ITEM_OR_PORT = "as an item, also with a port"
     ITEM_FOR_NAMES = "as an item, for names but not for addresses"
@@ -30,7 +30,7 @@ class Star(enum.Enum):
 class Ports(enum.Enum):
     """The meaning of `:8080` at the end of an item."""
 
-    NOT_READ = "nothing: the item matches no host"
+    NOT_READ = "an item with a port matches no host"
     LAST_COLON = "the port, after the last colon; the default port counts"
     ONE_COLON = "the port, if the item has one colon or a bracket before it; the default port counts"
     GO = "the port, as net.SplitHostPort reads it; the default port counts"
@@ -40,8 +40,8 @@ class Ports(enum.Enum):
     TEXT_DEFAULT = "compared as a string with HOST:PORT, only for the exact host; the default port counts"
     TEXT_DEFAULT_TREE = "compared as a string with HOST:PORT, also for hosts below; the default port counts"
     ONE_COLON_ZERO = "the port, if the item has one colon or a bracket before it; the default port counts, 0 is not a port"
-    ORIGIN = "nothing: the item matches no host; but `http://HOST:PORT`, the origin of the URL, matches"
-    ORIGIN_OR_URL = "nothing: the item matches no host; but `http://HOST:PORT`, the origin of the URL, and the URL match"
+    ORIGIN = "an item with a port matches no host, except `http://HOST:PORT`, the origin of the URL"
+    ORIGIN_OR_URL = "an item with a port matches no host, except `http://HOST:PORT`, the origin of the URL, and the whole URL"
 
 
 class Glob(enum.Enum):

@@ -77,7 +77,7 @@ class Ipv4Hosts(enum.Enum):
     CANONICAL_UNDOTTED = "written as four decimal numbers, unless a dot follows"
     CHECKED = "left as written; four numbers that are not an address are refused"
     SEEN = "left as written, but known to be an address"
-    SEEN_DECIMAL = "left as written, but known to be an address where they are decimal"
+    SEEN_DECIMAL = "left as written, but known to be an address if decimal"
 
 
 class Ipv6Hosts(enum.Enum):
