@@ -30,7 +30,7 @@ PATIENCE = 120.0
 FRAME = """
 import asyncio, contextlib, time
 from transom.cli.output import Format, print_data
-from transom.cli.stopping import StopPlan, describe_stop, handle_signals, run_until_stopped
+from transom.cli.stopping import StopPlan, register_stop_plan, handle_signals, run_until_stopped
 
 def plan():
     return StopPlan("finishing win-1", {seconds}, "win-1 may be half changed")
@@ -44,7 +44,7 @@ async def work():
         print("in order", flush=True)
         raise
 
-with handle_signals(), describe_stop(plan):
+with handle_signals(), register_stop_plan(plan):
     run_until_stopped(work())
 print("not stopped")
 """

@@ -33,7 +33,7 @@ CALLS: Final = frozenset(
         "subprocess.run",
         "urllib.request.urlopen",
         "transom.kube.connection.connect",
-        "transom.kube.connection.connect_foreign",
+        "transom.kube.connection.connect_untrusted_cluster",
         # files
         "open",
         "os.open",

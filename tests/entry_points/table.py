@@ -72,8 +72,8 @@ ENTRY_POINTS: Final[tuple[EntryPoint, ...]] = (
         "logs and output of pods",
         (
             "kube/client.py Client.execute()",
-            "verification/cluster_verification.py _Run._answer()",
-            "verification/cluster_verification.py _Run._run_shutdown()",
+            "verification/cluster_verification.py _ClusterVerification._answer()",
+            "verification/cluster_verification.py _ClusterVerification._run_shutdown()",
             "kube/transport.py HttpTransport._upgrade()",
         ),
         kubernetes.NODE_ANSWERS,
@@ -99,7 +99,7 @@ ENTRY_POINTS: Final[tuple[EntryPoint, ...]] = (
         "templates of Cluster API",
         files.TEMPLATE_FILES,
         "capi/bootstrap/injection.py decode_content()",
-        "capi/check/template_check.py _unpack_beginning()",
+        "capi/check/template_check.py _read_gzip_prefix()",
         "cli/commands/capi.py _read_objects()",
         "cli/commands/capi.py check()",
     ),
@@ -141,7 +141,7 @@ ENTRY_POINTS: Final[tuple[EntryPoint, ...]] = (
         "HTTP servers of others",
         (
             "controllers/join/api_server_trust.py _verify_server()",
-            "controllers/pods/webhook_check.py _call_server()",
+            "controllers/pods/webhook_check.py _check_server()",
             "http/downloads.py Route.open_session()",
             "http/downloads.py _read_partial()",
             "http/readiness.py probe()",

@@ -109,7 +109,7 @@ def test_the_limit_is_the_same_where_the_decoder_itself_goes_deeper() -> None:
         "from tests.kube.test_nesting import *\n"
         "assert msgspec.json.decode(with_deep('one', 3_000))\n"
         "for resource in KINDS:\n"
-        "    read = read_object(resource, with_deep('one', 3_000))\n"
+        "    read = decode_object(resource, with_deep('one', 3_000))\n"
         "    assert read.object is not None and read.malformed.problem == TOO_DEEP, resource\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -2,7 +2,7 @@
 
 As `rollout_world`, where one change is under way at a time. What is real besides: that a host has marks of three changes in one
 field, slots (`--max-unavailable`), drains, and what decides that a Node is drained, left alone, and given back. What is played:
-an API server of Nodes without pods, and the order in which a node's controller asks (`NodeHosts`).
+an API server of Nodes without pods, and the order in which a node's controller asks (`NodeLifecycle`).
 """
 
 import asyncio
@@ -253,7 +253,7 @@ class ChangesWorld(HostsWorld):
             self.keys.has[name] = _key(one.target)
 
     async def _prepare(self, name: str, one: Pass) -> None:
-        """As NodeHosts.choose_work."""
+        """As NodeLifecycle.choose_work."""
         case, node = self._case(name), self._node(name)
         key, purpose = case.cached.key, "upgrade" if self.upgrade.has[name] != self.upgrade.want else None
         if node.cordoned_for is not None:

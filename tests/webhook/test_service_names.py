@@ -156,7 +156,7 @@ async def answering(directory: Path, names: str | None) -> AsyncIterator[tuple[S
 def create_pod(webhook: Webhook, namespace: str) -> tuple[list[str], list[str]]:
     """Return the end of NO_PROXY that a new pod of a namespace gets, after the address of the API server, and the warnings."""
     body = of(reviewed(namespace=namespace, object={"spec": {"containers": [{"name": "app"}]}}))
-    response = msgspec.json.decode(webhook._review(body, "/pods"))["response"]
+    response = msgspec.json.decode(webhook._answer_review(body, "/pods"))["response"]
     patch = msgspec.json.decode(base64.b64decode(response.get("patch", "W10=")))
     values = {item["name"]: item["value"] for step in patch if step["path"].endswith("/env") for item in step["value"]}
     items = values["NO_PROXY"].split(",") if "NO_PROXY" in values else []

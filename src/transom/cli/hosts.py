@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from transom.hosts.ssh.ssh_client import Timeouts
 
 UNTOUCHED = "before anything was done on a host"
-"""When a command was stopped, for `report_stop`."""
+"""When a command was stopped, for `exit_when_stopped`."""
 
 
 class HostOptions(OptionGroup, frozen=True):

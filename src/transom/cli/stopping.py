@@ -203,7 +203,7 @@ def protect_output() -> Iterator[None]:
 
 
 def run_until_stopped(work: Coroutine[Any, Any, _T], *, reports: bool = False) -> _T:
-    """Run a coroutine as `asyncio.run` does. The first signal cancels it and is reported as `describe_stop` says.
+    """Run a coroutine as `asyncio.run` does. The first signal cancels it and is reported as `register_stop_plan` says.
 
      With `reports`, the rest of the command is its report: a first signal after the work does not suppress it.
     Raises KeyboardInterrupt if the work ended by that; StoppedAtOnce if it did not end in time, or a second signal came.

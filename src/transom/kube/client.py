@@ -353,7 +353,7 @@ class Client:
         """Send one request and return the answer's bytes; `body` is sent as JSON. Raises ApiError.
 
         `method` and `path` are HTTP's. `seconds` include the `retries` after a 429. Without `retries`, a 429 is the answer,
-        as for an eviction. An answer of more than `most` bytes raises AnswerTooLarge.
+        as for an eviction. An answer of more than `most` bytes raises ResponseTooLarge.
         """
         self.connection.renew()
         content = msgspec.json.encode(body) if body is not None else None

@@ -19,7 +19,7 @@ _VALUE: Final = 64
 
 
 class MemoryLimit(msgspec.Struct, frozen=True):
-    """The memory, in bytes as `measure_retained` counts them, of one object and of all objects of a store."""
+    """The memory, in bytes as `estimate_memory_size` counts them, of one object and of all objects of a store."""
 
     object: int
     store: int
@@ -45,7 +45,7 @@ _CORE: Final = "cluster.x-k8s.io"
 _CONTROL_PLANE: Final = "controlplane.cluster.x-k8s.io"
 _INFRASTRUCTURE: Final = "infrastructure.cluster.x-k8s.io"
 _ANYWHERE: Final[Mapping[tuple[str, str, str], MemoryLimit]] = {
-    ("", "ConfigMap", "BundleHolder"): _SMALL,
+    ("", "ConfigMap", "BundleConfigMap"): _SMALL,
     ("", "ConfigMap", "OwnedConfigMap"): _SMALL,
     ("", "ConfigMap", "UnstructuredObject"): _FEW,
     ("", "Namespace", "Metadata"): MemoryLimit(512 * _KIB, _MIB),

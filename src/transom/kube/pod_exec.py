@@ -30,7 +30,7 @@ class CommandResult(msgspec.Struct, frozen=True):
 
 
 async def read_output(socket: "aiohttp.ClientWebSocketResponse[Any]") -> CommandResult:
-    """Read until the command has ended. Raises AnswerTooLarge, ConnectionFailed, UnreadableObject."""
+    """Read until the command has ended. Raises ResponseTooLarge, ConnectionFailed, UnreadableObject."""
     size = 0
     streams = {1: bytearray(), 2: bytearray(), _STATUS: bytearray()}
     async for message in socket:

@@ -81,7 +81,7 @@ class Store(Generic[T]):
         """Hold nothing yet. What `bound` leaves no room for is noted as malformed; its last version stays."""
         self.bound = memory_limit
         self.retained = 0
-        """Bytes of all objects and notes, as `measure_retained` counts them; 0 without a bound."""
+        """Bytes of all objects and notes, as `estimate_memory_size` counts them; 0 without a bound."""
         self.lacks_room = False
         """Whether an object was refused since the last list because the others leave no room."""
         self._functions = dict(indexes or {})

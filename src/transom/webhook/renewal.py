@@ -29,7 +29,7 @@ class RenewalFailed(Exception):
 
 
 class RenewalRequest(msgspec.Struct, frozen=True):
-    """The input of `compute_next_holdings`: the Secret's data, or what was last known where they are damaged.
+    """The input of `compute_next_secret`: the Secret's data, or what was last known where they are damaged.
 
     `issued` is the data of a Certificate's Secret, if another program issues the served certificate.
     """

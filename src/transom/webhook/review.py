@@ -113,7 +113,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def parse_review_request(body: bytes) -> AdmissionRequest:
-    """Return the request of a review: a PodRequest or an OversizedRequest wherever it concerns pods. Raises NoReview."""
+    """Return the request of a review: a PodRequest or an OversizedRequest wherever it concerns pods. Raises InvalidReview."""
     review: _Review[PodRequest] | _Review[OversizedRequest] | _Review[AdmissionRequest]
     if has_more_values(body, MAX_VALUES):
         review = _read_oversized(body)
@@ -132,7 +132,7 @@ def parse_review_request(body: bytes) -> AdmissionRequest:
 
 
 def _check_names(request: AdmissionRequest) -> None:
-    """Raise NoReview for what no API server sends, and what would become part of events, logs and requests."""
+    """Raise InvalidReview for what no API server sends, and what would become part of events, logs and requests."""
     if len(request.uid) > _MAX_UID:
         raise InvalidReview(f"request.uid has more than {_MAX_UID} characters")
     pod = request.object if isinstance(request, PodRequest) else None
@@ -194,7 +194,7 @@ def _decode_other_review(body: bytes) -> _Review[AdmissionRequest]:
 
 
 def build_request_patch(request: AdmissionRequest, labels: Mapping[str, str], patcher: PodPatcher) -> Patch | None:
-    """Return the patch of the pod; None for an object that is not a pod. Raises NoReview."""
+    """Return the patch of the pod; None for an object that is not a pod. Raises InvalidReview."""
     if isinstance(request, OversizedRequest) and request.is_about_pods:
         return build_empty_patch(_TOO_MANY)
     if not isinstance(request, PodRequest) or not request.is_about_pods:

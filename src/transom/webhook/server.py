@@ -34,7 +34,7 @@ MAX_BODIES: Final = 24 << 20
 """Bytes of bodies that are on their way, of all connections: eight of the largest."""
 
 Review = Callable[[bytes, str], bytes]
-"""Answers a body that came to a path. Raises NoReview."""
+"""Answers a body that came to a path. Raises InvalidReview."""
 
 
 class AdmissionServer:

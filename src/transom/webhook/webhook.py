@@ -218,7 +218,7 @@ class Webhook:
     # --- a request
 
     def _answer_review(self, body: bytes, path: str) -> bytes:
-        """Answer a review. Raises NoReview."""
+        """Answer a review. Raises InvalidReview."""
         request = review.parse_review_request(body)
         patcher = self._patcher
         if patcher is None:

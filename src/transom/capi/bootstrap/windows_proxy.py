@@ -26,7 +26,7 @@ from transom.windows.registry.names import is_listed
 from transom.windows.registry.registry import Key, Registry
 
 KEY = "proxyReg"
-"""The key of the Secret; its value is `build_secret_value`."""
+"""The key of the Secret; its value is `encode_proxy_reg`."""
 PROXY_REG = "C:/k/proxy.reg"
 PROXY_CMD = "C:/k/proxy.cmd"
 IMAGE_SERVICES = ("containerd", "kubelet")

@@ -34,7 +34,7 @@ Encoding = Literal["base64", "gzip+base64"]
 
 
 def encode_file_content(path: str, content: bytes, permissions: str, owner: str) -> EncodedFile:
-    """In base64, gzipped where that is needed or shorter; outside the template if it is too long. Raises TooLarge.
+    """In base64, gzipped where that is needed or shorter; outside the template if it is too long. Raises ContentTooLarge.
 
     `owner` begins the name of a Secret. An empty file is gzipped too: `content` must not be empty.
     """

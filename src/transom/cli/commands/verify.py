@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from transom.hosts.ssh.ssh_client import Access
     from transom.proxy.settings import Egress
 
-verify_host = typer.Typer(help="Verify a Windows machine or a cluster.", no_args_is_help=True)
+verify = typer.Typer(help="Verify a Windows machine or a cluster.", no_args_is_help=True)
 
 
-@verify_host.callback()
+@verify.callback()
 def main() -> None:
     """Verify a Windows machine or a cluster."""
 
 
-verify_host.command("cluster", epilog=build_epilog("verify cluster"))(cluster)
+verify.command("cluster", epilog=build_epilog("verify cluster"))(cluster)
 
 
-@verify_host.command("host", epilog=build_epilog("verify host"))
+@verify.command("host", epilog=build_epilog("verify host"))
 def host(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="DNS name, IP address or USER@ADDRESS.")],
     username: Username = "",

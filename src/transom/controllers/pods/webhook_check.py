@@ -109,7 +109,7 @@ def _format_address(config: Mapping[str, Any]) -> str:
 
 
 async def _check_server(address: str, bundle: str) -> None:
-    """Send a review of an object that is not a pod, as the API server does, with the same trust. Raises _Fault."""
+    """Send a review of an object that is not a pod, as the API server does, with the same trust. Raises _ServerFault."""
     uid = secrets.token_hex(16)
     kind = {"group": "", "version": "v1", "kind": "ConfigMap"}
     request = {"uid": uid, "kind": kind, "operation": "CREATE", "dryRun": True}
@@ -144,7 +144,7 @@ async def _check_server(address: str, bundle: str) -> None:
 
 
 def _create_context(bundle: str) -> ssl.SSLContext:
-    """Trust in the bundle alone, as the API server's. Raises _Fault."""
+    """Trust in the bundle alone, as the API server's. Raises _ServerFault."""
     context = create_bare_context()
     try:
         context.load_verify_locations(cadata=base64.b64decode(bundle, validate=True).decode("ascii"))

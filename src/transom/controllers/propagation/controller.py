@@ -133,7 +133,7 @@ class PropagationController:
     async def _propagate(
         self, key: ObjectKey, egress: Egress, leadership: Leadership
     ) -> propagation_state.PropagationState | None:
-        """Return the state of the settings in that cluster afterwards; None if they do not exist. Raises _Failure."""
+        """Return the state of the settings in that cluster afterwards; None if they do not exist. Raises _PropagationFailed."""
         namespace, name = key.namespace or "", key.name
         kubeconfig_data = await self._read_kubeconfig(namespace, name, leadership)
         source = f"Secret {namespace}/{name}-kubeconfig"
