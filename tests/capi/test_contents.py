@@ -170,11 +170,11 @@ def test_static_pods_have_a_key_of_their_own_that_is_empty_and_never_missing(
 
 
 def test_what_somebody_waits_for_stays_without_a_proxy() -> None:
-    found = rendered(cluster(), named={SYSTEMD, VALUES})
+    found = rendered(cluster(), referenced_names={SYSTEMD, VALUES})
     assert found["Secret", SYSTEMD] == {"containerdProxy": "[Service]\n", "env": "", "shell": ""}
     assert found["Secret", VALUES] == {"values": "{}\n"}
     assert "proxy" not in yaml.safe_load(found["ConfigMap", VALUES]["values"])["cluster"]
-    with_windows = rendered(cluster(), named={"mycluster-windows-proxy"})
+    with_windows = rendered(cluster(), referenced_names={"mycluster-windows-proxy"})
     assert with_windows.keys() == {("Secret", "mycluster-windows-proxy"), ("ConfigMap", VALUES)}
 
 
@@ -226,9 +226,9 @@ def test_a_pair_of_names_of_our_own_stands_beside_a_peers() -> None:
     values = [base(values={"names": "Own"}), credentials(), cluster()]
     assert list(rendered(*values)) == [("Secret", SYSTEMD), ("Secret", OWN), ("ConfigMap", OWN)]
     # ours of the other name stays while it is named
-    names = list(rendered(*values, named={VALUES}))
+    names = list(rendered(*values, referenced_names={VALUES}))
     assert names == [("Secret", SYSTEMD), ("Secret", VALUES), ("Secret", OWN), ("ConfigMap", VALUES), ("ConfigMap", OWN)]
-    assert rendered(*values, named={VALUES})["Secret", VALUES] == rendered(*values)["Secret", OWN]
+    assert rendered(*values, referenced_names={VALUES})["Secret", VALUES] == rendered(*values)["Secret", OWN]
     layer = egress_proxy("layer", values={"names": "Own"})
     _, settings = read(base(), layer, credentials(), cluster())
     assert [(finding.object, finding.field) for finding in settings.findings if finding.severity == "error"] == [
@@ -244,7 +244,7 @@ def test_the_drop_in_has_a_second_name_beside_a_peers() -> None:
     found = rendered(*values)
     assert list(found) == [("Secret", OWN_SYSTEMD), ("Secret", VALUES), ("ConfigMap", VALUES)]
     # ours of the other name stays, complete, while machines boot with it
-    both = rendered(*values, named={SYSTEMD})
+    both = rendered(*values, referenced_names={SYSTEMD})
     assert both["Secret", SYSTEMD] == both["Secret", OWN_SYSTEMD] == found["Secret", OWN_SYSTEMD]
     assert "HTTP_PROXY" in both["Secret", SYSTEMD]["containerdProxy"]
     (one,) = read(*values)[0].clusters

@@ -22,7 +22,7 @@ from tests.support.command import run
 
 from transom.apply.report import build_host_report
 from transom.apply.target import list_targets
-from transom.cli.findings import Source, examine_objects
+from transom.cli.findings import Source, load_and_examine
 from transom.cli.host_records import HostRecords
 from transom.cli.status_table import group_objects, iter_object_lines, iter_status_lines
 from transom.diagnosis.overview import (
@@ -356,7 +356,7 @@ def test_after_a_rollback_the_manifests_are_not_what_hosts_have(tmp_path: Path, 
     }
     (lab := tmp_path / "lab").mkdir()
     files = write(lab, egress_proxy({"httpProxy": "http://p.x:1"}), instance, KEY)
-    objects, examined = examine_objects(Source(filename=(files,)))
+    objects, examined = load_and_examine(Source(filename=(files,)))
     (target,) = list_targets(objects, examined.settings, ssh_config=True)
     report = msgspec.structs.replace(build_host_report(target, PassResult()), result="changed")
     HostRecords(tmp_path / "state" / "transom").record_result(target, report, "rollback")

@@ -343,11 +343,11 @@ class _NodeBench(Bench):
         self._name = name
         question = Log("evil", "log") if name.startswith("log") else Exec("evil", "exec", ("true",))
         async with asyncio.timeout(_EXEC_SECONDS):
-            answer = await self._run._answer(question)
+            answer = await self._run._answer_question(question)
         assert answer.code == -1
 
     async def serve_neighbour(self) -> None:
-        answer = await self._run._answer(Log("good", "log"))
+        answer = await self._run._answer_question(Log("good", "log"))
         assert (answer.code, answer.text) == (0, "ready\n")
 
 

@@ -72,7 +72,7 @@ ENTRY_POINTS: Final[tuple[EntryPoint, ...]] = (
         "logs and output of pods",
         (
             "kube/client.py Client.execute()",
-            "verification/cluster_verification.py _ClusterVerification._answer()",
+            "verification/cluster_verification.py _ClusterVerification._answer_question()",
             "verification/cluster_verification.py _ClusterVerification._run_shutdown()",
             "kube/transport.py HttpTransport._upgrade()",
         ),

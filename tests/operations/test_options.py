@@ -100,7 +100,7 @@ def test_timeouts_of_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert not local_metrics
         told.append(options)
 
-    monkeypatch.setattr("transom.cli.commands.run._run", kept)
+    monkeypatch.setattr("transom.cli.commands.run._run_operator", kept)
     kubeconfig = tmp_path / "config"
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}

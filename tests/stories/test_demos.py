@@ -30,7 +30,7 @@ def test_the_simulated_host_ends_as_it_began() -> None:
 async def test_doctor_finds_nothing_in_the_demo(tmp_path: Path) -> None:
     async with Simulator() as simulator:
         story = demo._Demo(Console(), simulator, await simulator.add_host("win-1"), tmp_path)
-        story._write(demo._build_settings(), ca="Corp Proxy CA 2026")
+        story._write_manifests(demo._build_settings(), ca="Corp Proxy CA 2026")
     ran = await asyncio.to_thread(run, "doctor", "-f", str(tmp_path), "-o", "json")
     assert (ran.code, ran.json["findings"], ran.json["unread"]) == (0, [], [])
 

@@ -157,7 +157,7 @@ async def rebooted(cluster: Cluster, asked: VerificationRequest | None = None, *
 
 async def test_a_node_that_reboots_well() -> None:
     cluster, lines, noted = Cluster(), list[str](), list[str]()
-    result = await rebooted(cluster, say=lines.append, rebooting=noted.append)
+    result = await rebooted(cluster, print_progress=lines.append, rebooting=noted.append)
     assert result.verdict == "pass", result.seen
     assert (cluster.shutdowns, cluster.boots, noted) == ([REBOOT], 8, ["win-1", ""])
     # what was asked before is asked again

@@ -60,7 +60,7 @@ class Report(msgspec.Struct, frozen=True):
 def merge_reports(targets: Sequence[Target], skipped: Mapping[str, HostReport], finished: Report) -> Report:
     """Return one report on all targets, in their order.
 
-    `skipped` are reports by the object of the instance; `done` has the other targets' reports, in their order.
+    `skipped` are reports by the object of the instance; `finished` has the other targets' reports, in their order.
     """
     rest = iter(finished.hosts)
     hosts = tuple(skipped.get(target.instance.place.object) or next(rest) for target in targets)

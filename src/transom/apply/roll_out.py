@@ -104,7 +104,7 @@ async def roll_out(
     all_at_once: bool = False,
     report_stage: Callable[[Stage], None] = lambda _: None,
 ) -> AsyncIterator[tuple[Target, HostReport]]:
-    """Each host with its report, once it is available; at most `at_once` are connected to at a time.
+    """Each host with its report, once it is available; at most `max_concurrent` are connected to at a time.
 
     `report_stage` is called for each stage that begins. Cancellation ends the work on hosts that are not being changed, and
     gives the others `_FINISHING_SECONDS`. Hosts without a report by then are still yielded, before CancelledError is raised.
@@ -203,7 +203,7 @@ def _group_targets(targets: Iterable[tuple[int, Target]], *, all_at_once: bool) 
 
 
 def get_result_or_default(done: asyncio.Future[_Result], build_default: Callable[[Fault], _Result]) -> _Result:
-    """Return the result of a host's work; if it raised, the result of `otherwise`."""
+    """Return the result of a host's work; if it raised, the result of `build_default`."""
     try:
         return done.result()
     except Exception as error:  # noqa: BLE001  # one host's trouble is its own
@@ -217,9 +217,9 @@ async def run_concurrently(
     *,
     build_default: Callable[[_Host, Fault], _Result],
 ) -> AsyncIterator[tuple[_Host, _Result]]:
-    """`work` for each host, at most `at_once` at a time, each with its result once it is available.
+    """`work` for each host, at most `max_concurrent` at a time, each with its result once it is available.
 
-    `work` turns a host's trouble into a result (as `HostPass.report` does); `otherwise` says what the result is of a host
+    `work` turns a host's trouble into a result (as `HostPass.report` does); `build_default` says what the result is of a host
     for which it raised something all the same. Calling this off calls every host's work off; those that give a result all the
     same (`PassSettings.clears_when_stopped`) are still given, before CancelledError is raised.
     """

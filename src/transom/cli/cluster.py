@@ -97,8 +97,8 @@ def run_with_client(
 ) -> _T:
     """Return the result of `work`; if the API server does not answer, the command ends and names the server.
 
-    `otherwise` is what a person without a cluster can do, `failing` the exit code where the server does not answer. With
-    `reports` nothing but the report of what was done is left then.
+    `no_cluster_hint` is what a person without a cluster can do, `failure_code` the exit code where the server does not
+    answer. With `reports` nothing but the report of what was done is left then.
     """
     from transom.kube.client import Client
     from transom.kube.connection import connect

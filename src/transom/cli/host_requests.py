@@ -262,10 +262,10 @@ async def poll_progress(
     seconds: float,
     print_outcome: Callable[[str, HostProgress], None],
 ) -> None:
-    """Look again and again until every name that `look` gives is done or failed, or the time is up.
+    """Look again and again until every name that `read_progress` gives is done or failed, or the time is up.
 
-    `note` is called with each name that has ended, and with those that have not at the timeout. An API server that does not
-    answer for a while is asked again.
+    `record_progress` is called with each name that has ended, and with those that have not at the timeout. An API server that
+    does not answer for a while is asked again.
     """
     clock = asyncio.get_running_loop().time
     deadline, summary = clock() + seconds, clock() + _SUMMARY

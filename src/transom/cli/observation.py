@@ -52,7 +52,7 @@ class ListQuery(msgspec.Struct, frozen=True):
 
 
 def list_status_queries(namespace: str, hosts_namespace: str | None, labels: str) -> tuple[ListQuery, ...]:
-    """Return the queries of `transom status`; `hosts_in` is the namespace of the hosts, None for all."""
+    """Return the queries of `transom status`; `hosts_namespace` is the namespace of the hosts, None for all."""
     return (
         ListQuery(EGRESS_PROXIES),
         ListQuery(WINDOWS_INSTANCES, hosts_namespace, labels),
@@ -75,7 +75,7 @@ class QueryResults(msgspec.Struct, frozen=True):
 async def run_queries(client: Client, queries: Sequence[ListQuery], *, required: bool = True) -> QueryResults:
     """All of the lists. What this person may not read is in `unread`.
 
-    Raises ApiError where the server does not answer, and where some of it is `needed` and nothing at all may be read.
+    Raises ApiError where the server does not answer, and where some of it is `required` and nothing at all may be read.
     """
     objects: dict[str, list[Value]] = {}
     unread: list[ReadFailure] = []

@@ -42,7 +42,7 @@ def iter_status_lines(
     objects_only: bool = False,
     hint: Hint = str,
 ) -> Iterator[StyledLine]:
-    """All of it; with `columns` broken between words. `changes_alone`: the objects and nothing around them."""
+    """All of it; with `columns` broken between words. `objects_only`: the objects and nothing around them."""
     if objects_only:
         yield from iter_object_lines(group_objects(status.objects), now, columns, hint=hint)
         return

@@ -186,7 +186,7 @@ def _wrap_lines(text: str, width: int, indent: str = _INDENT) -> list[str]:
 
 
 def print_facts(hosts: Iterable[dict[str, Any]]) -> None:
-    """Print the states of hosts, as `transom.cli.commands.facts.build_host_view` returns them: one variable per line, unbroken."""
+    """Print the states of hosts, as `facts.build_host_view` returns them: one variable per line, unbroken."""
     out = Terminal()
     for host in sanitize(list(hosts)):
         place = f"{host['name']} ({host['address']})" if "name" in host else host["address"]

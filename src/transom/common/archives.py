@@ -137,7 +137,7 @@ def copy_bounded(content: IO[bytes], target: IO[bytes]) -> None:
 
 
 def read_bounded(content: IO[bytes], limit: int = MAX_MEMBER) -> bytes:
-    """Return the bytes of a file of an archive. Raises ArchiveTooLarge where it has more than `most`."""
+    """Return the bytes of a file of an archive. Raises ArchiveTooLarge where it has more than `limit`."""
     data = content.read(limit + 1)
     if len(data) > limit:
         raise ArchiveTooLarge(f"a file in it has more than {limit:,} bytes")

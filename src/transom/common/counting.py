@@ -9,7 +9,7 @@ def format_count(number: int, noun: str) -> str:
 
 
 def format_first(items: Iterable[str], limit: int, separator: str = ", ") -> str:
-    """Return `a, b and 3 more`: the first `most` items, and the number of the others; empty if there is none."""
+    """Return `a, b and 3 more`: the first `limit` items, and the number of the others; empty if there is none."""
     listed = list(items)
     more = len(listed) - limit
     return separator.join(listed[:limit]) + (f" and {more:,} more" if more > 0 else "")

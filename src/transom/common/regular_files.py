@@ -48,7 +48,7 @@ def open_regular_file(path: str | Path) -> io.BufferedReader:
 
 
 def read_regular_file(path: str | Path, limit: int = MAX_BYTES) -> bytes:
-    """Return the bytes of a regular file. Raises OSError, also for one of more than `most` bytes."""
+    """Return the bytes of a regular file. Raises OSError, also for one of more than `limit` bytes."""
     with open_regular_file(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:

@@ -65,7 +65,7 @@ class Route(msgspec.Struct, frozen=True):
 async def download(
     route: Route, session: aiohttp.ClientSession, url: str, sha256: str, target: Path, hash_source: str = "payload.yaml"
 ) -> None:
-    """Fetch `url` to `target`, which appears when it is whole and right; `said_by` is where its hash stands.
+    """Fetch `url` to `target`, which appears when it is whole and right; `hash_source` is where its hash stands.
 
     What an earlier try left is gone on with, where the server can (RFC 9110, section 14). Raises DownloadError, OSError.
     """

@@ -75,7 +75,7 @@ class ApiGroups:
         return await asyncio.shield(task)
 
     async def has_group(self, group: str, max_age: float) -> bool:
-        """Return True if the server had that group in the last `within` seconds, or if that is unknown."""
+        """Return True if the server had that group in the last `max_age` seconds, or if that is unknown."""
         if not group:
             # the core group has a list of its own
             return True

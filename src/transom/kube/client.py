@@ -146,10 +146,10 @@ class Client:
         memory_limit: MemoryLimit | None = None,
         select: Callable[[T], bool] | None = None,
     ) -> Listing[T]:
-        """All objects, in pages of at most `page`. An invalid one is in `malformed` and does not affect others. Raises Gone.
+        """List all objects, in pages of at most `page_size`. An invalid one is in `malformed` and affects no other. Raises Gone.
 
-        `labels` and `fields` are selectors, as kubectl takes them; empty: all objects. So is one in `malformed` that is larger
-        than `bound` allows, or for which those before it leave no room. An object that `select` refuses is dropped at once,
+        `labels` and `fields` are selectors, as kubectl takes them; empty: all objects. An object that is larger than
+        `memory_limit` allows, or for which those before it leave no room, is in `malformed` too. An object that `select` refuses is dropped at once,
         so that it uses no memory while others are read.
         """
         retained = 0
@@ -353,7 +353,7 @@ class Client:
         """Send one request and return the answer's bytes; `body` is sent as JSON. Raises ApiError.
 
         `method` and `path` are HTTP's. `seconds` include the `retries` after a 429. Without `retries`, a 429 is the answer,
-        as for an eviction. An answer of more than `most` bytes raises ResponseTooLarge.
+        as for an eviction. An answer of more than `limit` bytes raises ResponseTooLarge.
         """
         self.connection.renew()
         content = msgspec.json.encode(body) if body is not None else None

@@ -46,7 +46,7 @@ def is_too_deep(data: bytes, levels: int = MAX_LEVELS) -> bool:
 
 
 def has_more_values(data: bytes, limit: int) -> bool:
-    """Return True if JSON data has more than `most` objects, lists and commas outside strings.
+    """Return True if JSON data has more than `limit` objects, lists and commas outside strings.
 
     Parsing makes at most two values and keys more than that, however few bytes each has. Takes time and memory linear in
     the length, and copies nothing if the data has few.

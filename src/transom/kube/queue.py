@@ -125,7 +125,7 @@ class KeyQueue(Generic[K]):
             self._resting -= 1
 
     async def take(self, max_concurrent: float = math.inf) -> K:
-        """Take the most urgent, longest waiting key, once fewer than `places` keys hold a slot.
+        """Take the most urgent, longest waiting key, once fewer than `max_concurrent` keys hold a slot.
 
         Raises QueueClosed.
         """
@@ -151,8 +151,8 @@ class KeyQueue(Generic[K]):
     ) -> None:
         """Finish a pass over a key.
 
-        If it `failed`, the key is retried after the backoff, at least `at_least` seconds. Otherwise it is requeued after
-        `again` seconds, or, if that is None, when it is added. Raises ValueError if no pass over the key is running.
+        If it `failed`, the key is retried after the backoff, at least `min_backoff` seconds. Otherwise it is requeued after
+        `requeue_after` seconds, or, if that is None, when it is added. Raises ValueError if no pass over the key is running.
         """
         state = self._states[key]
         if not state.working:

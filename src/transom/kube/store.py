@@ -78,7 +78,7 @@ class Store(Generic[T]):
     """What a reflector has read: it alone writes, anybody reads. No method waits, so an event loop needs no locks for it."""
 
     def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None, memory_limit: MemoryLimit | None = None) -> None:
-        """Hold nothing yet. What `bound` leaves no room for is noted as malformed; its last version stays."""
+        """Hold nothing yet. What `memory_limit` leaves no room for is noted as malformed; its last version stays."""
         self.bound = memory_limit
         self.retained = 0
         """Bytes of all objects and notes, as `estimate_memory_size` counts them; 0 without a bound."""

@@ -112,7 +112,7 @@ class HttpTransport:
             self.headers["Accept-Encoding"] = "identity"
 
     async def request(self, request: Request) -> HttpResponse:
-        """One request; where who asks is refused, newer credentials are tried. Raises ApiError, and what `TransportErrors` takes."""
+        """Send one request; if refused, retry with newer credentials. Raises ApiError, and what `TransportErrors` takes."""
         async with await self._send_with_credentials(request, self._bounds.silence) as response:
             return HttpResponse(response.status, response.headers, await self._read_body(response, request.most))
 

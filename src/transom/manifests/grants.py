@@ -94,7 +94,7 @@ def build_conditional(test: Test | None, node: Any) -> Any:
 
 
 def get_account_name(workload: str) -> ValuePlace:
-    """Return where the name of a workload's ServiceAccount is; `of` is `operator` or `webhook`."""
+    """Return where the name of a workload's ServiceAccount is; `workload` is `operator` or `webhook`."""
     return ValuePlace(f"{workload}.serviceAccount.name")
 
 
@@ -107,7 +107,7 @@ def build_account_values() -> dict[str, Any]:
 def iter_account_objects(
     name: str, workload: str, everywhere: Iterable[Needed], by_namespace: Mapping[str, Iterable[Needed]]
 ) -> Iterator[Any]:
-    """ServiceAccount of workload `of`, and what it may do by roles `name`: everywhere, and in the namespaces that are named."""
+    """Iterate over the ServiceAccount of a workload, and what it may do by roles `name`: everywhere and in named namespaces."""
     account = {
         "name": get_account_name(workload),
         "namespace": OWN,

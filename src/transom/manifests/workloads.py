@@ -165,7 +165,7 @@ def build_pod(
     grace: int,
     upstream: int | ValuePlace,
 ) -> dict[str, Any]:
-    """Build the pod template of a Deployment with probes on its `http` port; `of` is the path of its values.
+    """Build the pod template of a Deployment with probes on its `http` port; `workload` is the path of its values.
 
     `grace` is in seconds.
     """

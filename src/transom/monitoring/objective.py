@@ -21,7 +21,7 @@ class Objective(msgspec.Struct, frozen=True):
 
 
 def _build_ratio_query(name: str, selector: str, total_name: str = "") -> str:
-    """Build the rate of a selector's series divided by the rate of `of`, or of all."""
+    """Build the rate of a selector's series divided by the rate of `total_name`, or of all."""
     return f"sum(rate({name}{{{selector}}}[{{range}}])) / sum(rate({total_name or name}[{{range}}]))"
 
 

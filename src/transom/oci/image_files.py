@@ -37,10 +37,10 @@ class ImageError(Exception):
 
 
 def extract_files(image: Path, source_directory: str, file_names: Iterable[str], target: Path) -> None:
-    """Write files of an image below `target`, each by its path below the directory `below` of the image.
+    """Write files of an image below `target`, each by its path below the directory `source_directory` of the image.
 
-    A file may be in the image directly, or as the only one in a `.tar.gz` of its name. Where `below` has a file `sha256sum`,
-    that has its hash. Raises ImageError, with nothing written of a file that is wrong.
+    A file may be in the image directly, or as the only one in a `.tar.gz` of its name. Where `source_directory` has a
+    file `sha256sum`, that has its hash. Raises ImageError, with nothing written of a file that is wrong.
     """
     names = sorted(set(file_names))
     files: dict[str, bytes] = {}

@@ -123,7 +123,7 @@ class PodEgress(msgspec.Struct, frozen=True):
 
 
 def explain_exclusion(name: str, labels: Mapping[str, str], own_namespace: str) -> str | None:
-    """Why no pod of a namespace gets anything, whatever the settings say; None where pods do. `own` is Transom's."""
+    """Why no pod of a namespace gets anything, whatever the settings say; None where pods do. `own_namespace` is Transom's."""
     if name == own_namespace:
         return "the namespace is Transom's own"
     if name.startswith(("kube-", "openshift-")):

@@ -55,7 +55,8 @@ class RolloutQueue:
     def request_read(self, host: str, requeue: Requeue, *, is_different: bool = False, is_check_due: bool = False) -> bool:
         """Return True if a host may be read now. If not, it waits and is requeued when it may.
 
-        `differs`: the host is known to have other settings. `due`: its periodic check is due, whatever the rollout does.
+        `is_different`: the host is known to have other settings. `is_check_due`: its periodic check is due, whatever the
+        rollout does.
         """
         if self.superseded:
             return False

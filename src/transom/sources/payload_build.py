@@ -36,7 +36,7 @@ async def download_payload(
 ) -> Lock:
     """Fetch what is missing to `directory/downloads/<SHA-256>`, and give the lock of all of it. Raises DownloadError, OSError.
 
-    `way`: how to go out, None: as the environment says.
+    `route`: how to go out, None: as the environment says.
 
     Each file is compared with the checksum file of its publisher, whose word may not change: what the lock holds is what
     was built before. Of an archive only the files that hosts get are kept.

@@ -123,7 +123,7 @@ def estimate_stop_seconds(timeouts: VerificationTimeouts = DEFAULT) -> float:
 async def validate_with_server(
     client: Client, wanted: VerificationRequest, namespace: str, report: Told = lambda _: None
 ) -> tuple[CheckResult, ...]:
-    """Nothing is made: the API server says whether it would take each object, pods and Services in namespace `place`.
+    """Nothing is made: the API server says whether it would take each object, pods and Services in namespace `namespace`.
 
     What it says of them is its answer to everything but the namespace's own rules. The checks are not made. Raises ApiError.
     """
@@ -153,7 +153,7 @@ async def delete_old_namespaces(
 ) -> list[str]:
     """Delete the namespaces of verifications that no longer run, and return their names. Raises ApiError.
 
-    With `insist`, also those of running verifications.
+    With `include_running`, also those of running verifications.
     """
     before = await _list_namespaces(client)
     if before and not include_running:

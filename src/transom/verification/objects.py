@@ -112,7 +112,7 @@ def build_namespace(wanted: VerificationRequest) -> dict[str, Any]:
 
 
 def iter_objects(wanted: VerificationRequest, nodes: tuple[Node, ...], namespace: str) -> Iterator[dict[str, Any]]:
-    """Services and pods, in the order in which they are made. `place` is their namespace.
+    """Services and pods, in the order in which they are made. `namespace` is their namespace.
 
     A pod names its node: the kubelet of each is asked, whatever the scheduler would say of it. A node that is not Ready gets
     none.

@@ -73,7 +73,7 @@ def compute_next_secret(
 ) -> WebhookSecret:
     """Compute the required content of the Secret; `current` itself if it is valid.
 
-    `hosts` are the names and addresses of the server. `trusted` is the registration's `caBundle`, None if
+    `hosts` are the names and addresses of the server. `ca_bundle` is the registration's `caBundle`, None if
     no registration exists: an authority signs what is served only when it is in there, for `overlap` at least.
     """
     wanted = tuple(dict.fromkeys(hosts))

@@ -29,7 +29,7 @@ def compute_issued_secret(
 ) -> WebhookSecret:
     """Compute the required content of the Secret.
 
-    `trusted` is the registration's `caBundle`, None if no registration exists.
+    `ca_bundle` is the registration's `caBundle`, None if no registration exists.
 
     Raises:
         IssuedUnfit: the certificate has ended, is for other names, or does not match its key.

@@ -11,7 +11,7 @@ from tests.windows.powershell.scripts import WORKFLOW
 from typer.testing import CliRunner
 
 from lab import build
-from transom.cli.commands.verify import verify_host
+from transom.cli.commands.verify import verify
 
 
 @pytest.mark.lab
@@ -29,7 +29,7 @@ def test_the_workflow_is_one(slip: str, right: bool, tmp_path: Path) -> None:
 def test_the_command_of_the_workflow_is_one() -> None:
     words = _words("transom verify host")
     options = {word for word in words if word.startswith("--")}
-    helped = CliRunner().invoke(verify_host, ["host", "--help"], env={"COLUMNS": "200"}).stdout
+    helped = CliRunner().invoke(verify, ["host", "--help"], env={"COLUMNS": "200"}).stdout
     assert options == {"--locked", "--no-dev", "--username", "--key", "--change", "--junit", "--record"}
     assert all(option in helped for option in options - {"--locked", "--no-dev"})
 
@@ -50,5 +50,5 @@ def _words(name: str) -> list[str]:
 
 
 def _steps() -> list[dict[str, str]]:
-    steps: list[dict[str, str]] = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["verify_host"]["steps"]
+    steps: list[dict[str, str]] = yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"]["verify"]["steps"]
     return steps

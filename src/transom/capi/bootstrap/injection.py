@@ -142,7 +142,7 @@ def build_entries_patch(
     spec_path: Sequence[str],
     generation: int | None = None,
 ) -> EntriesPatch:
-    """Build the patch that leaves only `wanted` from Transom in a KubeadmConfigSpec at the path `at` of its object.
+    """Build the patch that leaves only `wanted` from Transom in a KubeadmConfigSpec at the path `spec_path` of its object.
 
     `secrets` are the names of Transom's Secrets: they, and its path, identify a file from Transom. Existing entries keep their
     place and order. An empty `wanted` removes Transom's entries. The patch applies to that `generation` of the object alone.

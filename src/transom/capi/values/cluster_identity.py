@@ -43,7 +43,7 @@ def get_identity(name: str, labels: Mapping[str, str]) -> str:
 
 
 def build_values_name(identity: str, *, own_name: bool = False) -> str:
-    """Return the name of the values' ConfigMap and Secret; `own`: the pair next to a peer's."""
+    """Return the name of the values' ConfigMap and Secret; `own_name`: the pair next to a peer's."""
     return f"{identity}-egress-values" if own_name else f"{identity}-cluster-values"
 
 

@@ -100,7 +100,7 @@ def build_references(app: AppReference, cluster: Cluster, *, own_name: bool = Fa
 
 
 def build_reference_fields(kind: str, identity: str, namespace: str, *, own_name: bool = False) -> dict[str, Any]:
-    """Build the fields by which a kind names the values objects of a cluster; `own` as in `build_values_name`.
+    """Build the fields by which a kind names the values objects of a cluster; `own_name` as in `build_values_name`.
 
     Giant Swarm's App names a ConfigMap and a Secret, whose key is `values`. Flux's HelmRelease lists them in `valuesFrom`,
     with the key of a whole values file; the later takes precedence (github.com/fluxcd/helm-controller, docs/spec/v2).

@@ -86,7 +86,7 @@ def worker(
         typer.Option(
             "--control-plane-version",
             metavar="v1.N.M",
-            help="Version of the control plane, to check_templates the version skew.",
+            help="Version of the control plane, to check the version skew.",
         ),
     ] = None,
     windows: Annotated[

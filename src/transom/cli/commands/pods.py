@@ -336,7 +336,7 @@ def _format_lines(explanation: _PodExplanation) -> list[str]:
 
 
 def _format_service_warning(service: "ServiceReference", addable_names: "Collection[str]") -> str:
-    """Return the warning; `option` are the names that `spec.pods.serviceNames: Add` would add."""
+    """Return the warning; `addable_names` are the names that `spec.pods.serviceNames: Add` would add."""
     return (
         f"{service.container}: {service.place} names Service {service.name}, which goes to the proxy: write {service.full_name}"
         + (", or set spec.pods.serviceNames: Add" if service.name in addable_names else "")

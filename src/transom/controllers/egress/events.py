@@ -26,7 +26,7 @@ _SILENT: Final = StatusCondition()
 def record_condition_events(
     regarding: Regarding, previous: Mapping[str, Condition | StatusCondition], conditions: Conditions, recorder: EventRecorder
 ) -> None:
-    """Report changes from `before`: conditions by type."""
+    """Report changes from `previous`: conditions by type."""
     for type_, bad in _BAD.items():
         condition, was = conditions.get(type_), previous.get(type_, _SILENT)
         if condition is None:

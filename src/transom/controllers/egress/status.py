@@ -126,7 +126,10 @@ _TRIED: Final = Condition("False", PENDING, "Transom is testing the endpoints wi
 
 
 def build_ready_condition(conditions: Conditions, *, is_edit_pending: bool, hosts: Condition) -> Condition:
-    """Return the condition that tools wait for: the first problem, or the state of the hosts. `waits`: an edit is invalid."""
+    """Return the condition that tools wait for: the first problem, or the state of the hosts.
+
+    `is_edit_pending`: an edit is invalid.
+    """
     endpoints = conditions.get("EndpointsAnswer")
     if (valid := conditions["Valid"]).status != "True":
         return valid

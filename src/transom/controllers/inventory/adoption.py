@@ -225,8 +225,8 @@ def _find_address(
 ) -> str:
     """Find the object from which Transom creates an instance for the host of a Node; empty if none exists.
 
-    `places` are the IP addresses of entries by name; a name that is not known here leads to the Node that has its first
-    label.
+    `addresses_by_name` are the IP addresses of entries by name; a name that is not known here leads to the Node that has its
+    first label.
     """
     name = node["metadata"]["name"]
     addresses = {item.get("address", "").casefold() for item in (node.get("status") or {}).get("addresses") or ()} | {name}

@@ -61,7 +61,7 @@ class ClusterFacts:
         self._asking = asyncio.Lock()
 
     def subscribe(self, on_change: Any) -> None:
-        """Call `changed` when what a host has to know may be different."""
+        """Call `on_change` when what a host has to know may be different."""
         for store in (self._info, self._authentication, self._operator_networks):
             store.subscribe(lambda *_: on_change())
         self.registries.subscribe(on_change)

@@ -45,7 +45,7 @@ class ClusterRegistries:
         self._internal = informers.watch(CONFIG_MAPS, OPENSHIFT_MANAGED, f"metadata.name={_INTERNAL}")
 
     def subscribe(self, on_change: Callable[[], None]) -> None:
-        """Call `changed` when something that is read here is another."""
+        """Call `on_change` when something that is read here is another."""
         stores: list[Store[UnstructuredObject]] = [*self._sets, self._images, self._pull_secret, self._internal]
         for store in stores:
             store.subscribe(lambda *_: on_change())

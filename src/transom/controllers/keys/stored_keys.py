@@ -69,7 +69,7 @@ class KeptKeys:
         return sorted({of for item in cached.values() if (of := (item.metadata.annotations or {}).get(OF))})
 
     async def keep(self, key_secret: str, key: Secret, leadership: Leadership, *, was_used: bool = True) -> None:
-        """Keep a key that was just `seen` to open a host, or that one is about to be moved to. Raises ApiError."""
+        """Keep a key that has just opened a host (`was_used`), or that one is about to be moved to. Raises ApiError."""
         digest = compute_public_hash(key)
         self._unrecorded.add(digest)
         async with self._writing:

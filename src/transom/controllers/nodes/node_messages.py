@@ -71,7 +71,8 @@ def hash_configurations(state: ObservedState | None) -> dict[str, int]:
 def describe_repairs(plan: Plan, last_configurations: Mapping[str, int], configurations_before: Mapping[str, int]) -> str:
     """Describe the unrequested differences from the payload; empty if none exist.
 
-    A service that is configured `before` a pass as the last one `left` it has a requested change; also if none is known.
+    A service whose configuration before the pass is that which the last pass left has a requested change; so has one that
+    `last_configurations` does not have.
     """
     repaired = [
         f"{step.target}: {step.reason}"

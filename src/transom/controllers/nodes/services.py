@@ -106,7 +106,7 @@ class NodeServices:
     def record_pass(self, view: InstanceView, result: PassResult, leadership: Leadership, *, is_final: bool) -> None:
         """Record the state of a host and report what differed from its payload.
 
-        `lasting`: nothing else is expected of the host, so one that looks the same needs nothing.
+        `is_final`: nothing else is expected of the host, so one that looks the same needs nothing.
         """
         key = view.cached.key
         if is_final:
@@ -128,7 +128,7 @@ class NodeServices:
 
 
 def can_change_without_drain(view: InstanceView, *, is_drained: bool = False) -> bool:
-    """Return True if a change harms no pods because the Node has none. `emptied`: it was drained for the change."""
+    """Return True if a change harms no pods because the Node has none. `is_drained`: it was drained for the change."""
     node = view.node
     if node is None or is_drained or node.cordoned_for is not None:
         return True

@@ -61,7 +61,7 @@ Trace = Callable[[ObjectKey], AbstractContextManager[object]]
 
 
 async def run_workers(controller: Controller, leadership: Leadership, max_concurrent: int, trace: Trace = nullcontext) -> None:
-    """Work on a controller's keys, on so many at once as there are `places` and on those that rest, until the queue is closed.
+    """Work on a controller's keys, on `max_concurrent` at once and on those that rest, until the queue is closed.
 
     `trace` lasts as long as each. Raises LeaseLost where `leadership` ends; what was not finished is in the queue again then.
     """

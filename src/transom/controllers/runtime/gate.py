@@ -30,7 +30,7 @@ class SettingsGate:
         """What their endpoints said last; nothing before the first try."""
 
     def can_apply(self, egress: Egress, current: Egress | None) -> bool:
-        """Return True if `egress` may replace `cached`. If not, it waits, and its endpoints are probed at once."""
+        """Return True if `egress` may replace `current`. If not, it waits, and its endpoints are probed at once."""
         way = _get_route_fields(egress)
         same = current is not None and _get_route_fields(current) == way
         if not egress.readiness_endpoints or egress.readiness_policy == "Report" or same or way == self._passed:

@@ -40,7 +40,7 @@ class Informers(SettingsInformers):
         ]
 
     def subscribe_to_settings(self, on_change: Callable[[], None]) -> None:
-        """Call `changed` after each change of an object that settings are made of."""
+        """Call `on_change` after each change of an object that settings are made of."""
         super().subscribe_to_settings(on_change)
 
         def on_cluster_change(_: ObjectKey, before: CachedCluster | None, after: CachedCluster | None) -> None:

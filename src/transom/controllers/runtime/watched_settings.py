@@ -189,7 +189,7 @@ class SettingsInformers:
         return live_namespace.metadata.deletion_timestamp is None
 
     def subscribe_to_settings(self, on_change: Callable[[], None]) -> None:
-        """Call `changed` after each change of an object that settings are made of."""
+        """Call `on_change` after each change of an object that settings are made of."""
 
         def on_object_change(_: ObjectKey, before: UnstructuredObject | None, after: UnstructuredObject | None) -> None:
             # our own word in the status of an EgressProxy is no setting

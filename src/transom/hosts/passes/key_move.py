@@ -46,7 +46,7 @@ AGAINST_THE_KEY: Final = (NewKeyRefused, ScriptFailed, FileRefused)
 
 
 async def rotate_ssh_key(access: Access, former_keys: Sequence[Secret], host_keys: HostKeys, settings: PassSettings) -> None:
-    """Make the host accept `access`'s one key, and no longer the `former` ones.
+    """Make the host accept `access`'s one key, and no longer the `former_keys` ones.
 
     The lines of the former keys are removed only after a connection with the new one succeeded. After an interruption at
     any point, another call resumes there. A host whose ledger names another manager is not changed. Raises HostError;

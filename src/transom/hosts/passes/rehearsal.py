@@ -90,7 +90,7 @@ async def run_rehearsal(
 ) -> tuple[CheckResult, ...]:
     """Run the life of a worker, step by step, and clean up the machine at the end. Raises HostError.
 
-    On a machine in use (`used` is the reason), nothing is changed.
+    On a machine in use (`use_reason` is the reason), nothing is changed.
     """
     with tempfile.TemporaryDirectory() as place:
         work = _RehearsalRun(access, host_keys, settings, rehearsal, report, Path(place))
