@@ -146,11 +146,11 @@ class Client:
         memory_limit: MemoryLimit | None = None,
         select: Callable[[T], bool] | None = None,
     ) -> Listing[T]:
-        """List all objects, in pages of at most `page_size`. An invalid one is in `malformed` and affects no other. Raises Gone.
+        """List all objects, in pages of at most `page_size`. An invalid one is in `malformed`. Raises Gone.
 
         `labels` and `fields` are selectors, as kubectl takes them; empty: all objects. An object that is larger than
-        `memory_limit` allows, or for which those before it leave no room, is in `malformed` too. An object that `select` refuses is dropped at once,
-        so that it uses no memory while others are read.
+        `memory_limit` allows, or for which those before it leave no room, is in `malformed` too. An object that
+        `select` refuses is dropped at once, so that it uses no memory while others are read.
         """
         retained = 0
         query = _build_selectors(labels, fields)

@@ -66,8 +66,8 @@ def build_fleet_objects(
     """Build the objects of a cluster; none if it has no settings and no object refers to one.
 
     `windows`: the cluster has Windows templates. `referenced_names` are the objects that something refers to:
-    of these, what the settings do not request any more stays, without a proxy. Secrets come first, the ConfigMap of the values last: it lists the Secrets
-    that exist. Raises InvalidIdentity.
+    of these, what the settings do not request any more stays, without a proxy. Secrets come first,
+    the ConfigMap of the values last: it lists the Secrets that exist. Raises InvalidIdentity.
     """
     identity = get_cluster_id(cluster)
     made = tuple(_iter_object_contents(cluster, egress, identity, windows=windows, named=referenced_names))
