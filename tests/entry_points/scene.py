@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import resource
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ TENANT: Final = "tenant"
 NEIGHBOUR: Final = "neighbour"
 LIMITS: Final[Mapping[str, int]] = {"operator": 384 * MIB, "webhook": 192 * MIB}
 """The limits of the pods' memory (`transom.manifests.workloads`)."""
+_FILES: Final = 400
+"""Files that each program may have open."""
 _FAULTS: Final = ("lease not renewed", "lease lost", "fault of Transom", "Traceback")
 
 
@@ -152,4 +155,7 @@ async def open_scene(plane: ControlPlane, names: tuple[str, ...]) -> AsyncIterat
             async with operator, webhook:
                 scene = Scene(cluster, {"operator": operator, "webhook": webhook}, servers, address)
                 await scene.prepare()
+                # a container may have 1,024: fewer need fewer strangers
+                for program in scene.programs.values():
+                    resource.prlimit(program.process.pid, resource.RLIMIT_NOFILE, (_FILES, _FILES))
                 yield scene

@@ -248,7 +248,15 @@ STOLEN: Final = {
     "names of the cluster": (named(config_map(), "coredns", "kube-system"), {"data": {"Corefile": "evil"}}),
     "accounts of AWS": (named(config_map(), "aws-auth", "kube-system"), {"data": {"mapUsers": "evil"}}),
     "an ingress controller's": (named(config_map(), "ingress", TENANT), {"data": {"allow-snippet-annotations": "true"}}),
-    "the chart of a release": (release_of(ASKS), {"spec": {"chart": {"spec": {"chart": "evil"}}}}),
+    "the chart of a release": (
+        release_of(ASKS),
+        {
+            "spec": {
+                "chartRef": None,
+                "chart": {"spec": {"chart": "evil", "sourceRef": {"kind": "HelmRepository", "name": "evil"}}},
+            }
+        },
+    ),
     "the account of a release": (release_of(ASKS), {"spec": {"serviceAccountName": "admin"}}),
     "the post-renderers of a release": (release_of(ASKS), {"spec": {"postRenderers": [{"kustomize": {"patches": []}}]}}),
     "the values of a release": (release_of(ASKS), {"spec": {"values": {"image": "evil"}}}),
