@@ -34,7 +34,7 @@ LIMITS: Final[Mapping[str, int]] = {"operator": 384 * MIB, "webhook": 192 * MIB}
 """The limits of the pods' memory (`transom.manifests.workloads`)."""
 _FILES: Final = 400
 """Files that each program may have open."""
-_FAULTS: Final = ("lease not renewed", "lease lost", "fault of Transom", "Traceback")
+_FAULTS: Final = ("lease not renewed", "lease lost", "fault of Transom", "Traceback", "Too many open files")
 
 
 @dataclass(frozen=True)
