@@ -21,13 +21,16 @@ _FILES: Final = sorted(
 _USES: Final = re.compile(r"\buses:\s*(\S+)(.*)")
 _PINNED: Final = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}\Z")
 _PIPED: Final = re.compile(
-    r"\b(curl|wget)\b[^|;&]*\|\s*(sudo\s+)?(env\s+)?(ba|da|z)?sh\b|(ba|da|z)?sh\s+(-c\s+)?\"?[<$]\((curl|wget)\b"
+    r"\b(curl|wget)\b[^|;&]*\|\s*(sudo\s+)?(env\s+)?((ba|da|z)?sh|python3?)\b|(ba|da|z)?sh\s+(-c\s+)?\"?[<$]\((curl|wget)\b"
+    r"|\b(irm|iwr|Invoke-(RestMethod|WebRequest))\b.*\|\s*(iex|Invoke-Expression)\b"
+    r"|\b(iex|Invoke-Expression)\b.*\b(irm|iwr|DownloadString|Invoke-(RestMethod|WebRequest))\b",
+    re.IGNORECASE,
 )
-_PIP: Final = re.compile(r"(\bpip3?[\"']?,?|-m[ \"',]+pip[\"']?,?)\s+(--\S+\s+)*[\"']?install\b(.*)")
+_PIP: Final = re.compile(r"(\bpip3?(\.\d+)?[\"']?,?|-m[ \"',]+pip[\"']?,?)\s+(-\S+\s+)*[\"']?install\b")
 _LOCAL: Final = re.compile(r"--no-deps\b.*--editable\b")
 _TOOLS: Final = re.compile(
     r"^\s*(-\s+|run:\s*|&&\s*)?(sudo\s+)?(pipx\s+(install|run)|uv\s+tool\s+(install|run)|uvx\s|npm\s+(install|i)\b|npx\s|gem\s+install"
-    r"|cargo\s+install|go\s+install\s+\S+@(latest|master|main))"
+    r"|cargo\s+install|(choco|scoop|brew|winget)\s+install|easy_install\s|Install-(Module|Package|Script)\s|uv\s+run\s.*--with\s|go\s+install\s+\S+@(latest|master|main))"
 )
 
 
@@ -75,6 +78,17 @@ def test_a_file_installs_nothing_that_is_not_pinned(file: Path) -> None:
         "uv tool install ruff",
         "npm install -g markdownlint",
         "go install example.com/x@latest",
+        "- uses: 'actions/checkout@main'",
+        "- {uses: actions/checkout@v4}",
+        "run: pip -q install transom",
+        "pip3.12 install --user uv==0.13.9",
+        "pip install git+https://example.com/x@main",
+        "python3 -m pip install -r requirements.txt",
+        "uv run --with ruff==0.14 ruff check",
+        "curl -fsSL https://example.com/x.py | python3 -",
+        "run: irm https://astral.sh/uv/install.ps1 | iex",
+        "Invoke-Expression (Invoke-WebRequest https://example.com/x.ps1)",
+        "choco install -y golang",
     ],
 )
 def test_what_is_not_pinned_is_found(line: str) -> None:

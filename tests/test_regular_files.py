@@ -56,6 +56,22 @@ def read_payload_file(path: Path) -> Any:
     return read_resolved_payload(path.parent)
 
 
+def run_init(path: Path, *arguments: str) -> str:
+    """Return what `transom init` says of a file."""
+    answers = ("--proxy", "http://proxy.corp.example:3128", "--host", "10.0.0.11")
+    return run_command("init", str(path.with_name("prod")), *answers, *arguments)
+
+
+def read_ssh_config(path: Path, *lines: str) -> str:
+    """Return what a command says that takes a host's key from the directory of `~/.ssh/config`, which has these lines."""
+    if lines:
+        path.with_name("config").write_text("\n".join(lines))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("HOME", str(path.parent.parent))
+        patched.delenv("SSH_AUTH_SOCK", raising=False)
+        return run_command("facts", "127.0.0.1", "--port", "1")
+
+
 READERS: Final[Mapping[str, tuple[str, Callable[[Path], Any]]]] = {
     "manifests in a directory": ("hosts.yaml", read_manifests),
     "a manifest": ("hosts.yaml", lambda path: run_command("validate", "-f", str(path))),
@@ -75,6 +91,12 @@ READERS: Final[Mapping[str, tuple[str, Callable[[Path], Any]]]] = {
     "inputs": ("inputs.yaml", lambda path: run_command("capi", "worker", "--inputs", str(path))),
     "templates": ("template.yaml", lambda path: run_command("capi", "check", "-f", str(path))),
     "image": ("image.tar", lambda path: extract_files(path, "k", ["kubelet.exe"], path.parent / "taken")),
+    "CAs of init": ("corp.pem", lambda path: run_init(path, "--ca", str(path))),
+    "SSH key of init": ("id_ed25519", lambda path: run_init(path, "--key", str(path))),
+    "an environment": ("env.txt", lambda path: run_command("no-proxy", "lint", "--env", str(path))),
+    "ssh_config": (".ssh/config", read_ssh_config),
+    "identity of ssh_config": (".ssh/id_ed25519", lambda path: read_ssh_config(path, f"IdentityFile {path}")),
+    "default identity": (".ssh/id_ed25519", lambda path: read_ssh_config(path, "Host *")),
     "an SSH key": ("id_ed25519", lambda path: run_command("facts", "10.0.0.7", "--key", str(path))),
 }
 

@@ -420,8 +420,8 @@ BUNDLES: Final[Mapping[str, Callable[[], bytes]]] = MappingProxyType(
         "4 MB of base64": lambda: b"-----BEGIN CERTIFICATE-----\n" + b"A" * 4_000_000 + b"\n-----END CERTIFICATE-----\n",
         "4 MB of line ends": lambda: b"-----BEGIN CERTIFICATE-----\n" + b"\r\n" * 2_000_000,
         "DER of 4 MB": lambda: b"\x30\x84\xff\xff\xff\xff" + b"\x30\x80" * 2_000_000,
-        "certificates of 2,000 levels": lambda: _pem("CERTIFICATE", nest_der(2_000)) * 500,
-        "PKCS#7 of 2,000 levels": lambda: _pem("PKCS7", nest_der(2_000)),
+        "certificates of 2,000 levels": lambda: encode_pem("CERTIFICATE", nest_der(2_000)) * 500,
+        "PKCS#7 of 2,000 levels": lambda: encode_pem("PKCS7", nest_der(2_000)),
         "a letter of four bytes": lambda: b"x" * 3_900_000 + "\U0001f600".encode() + build_one_certificate(1).encode(),
         "PKCS#7 of junk": lambda: (
             b"-----BEGIN PKCS7-----\n" + base64.encodebytes(b"\x30\x80" * 1_000_000) + b"-----END PKCS7-----\n"
@@ -432,7 +432,8 @@ BUNDLES: Final[Mapping[str, Callable[[], bytes]]] = MappingProxyType(
 )
 
 
-def _pem(label: str, der: bytes) -> bytes:
+def encode_pem(label: str, der: bytes) -> bytes:
+    """Return DER as PEM."""
     return f"-----BEGIN {label}-----\n".encode() + base64.encodebytes(der) + f"-----END {label}-----\n".encode()
 
 
@@ -442,7 +443,7 @@ def build_rsa_key(bits: int) -> bytes:
     half = random.Random(_SEED).getrandbits(bits // 2) | 1 | 1 << (bits // 2 - 1)
     values = (0, number, 65_537, number - 2, half, half + 2, half - 2, half - 4, half - 6)
     parts = (_encode_der(2, value.to_bytes(value.bit_length() // 8 + 1, "big")) for value in values)
-    return _pem("RSA PRIVATE KEY", _encode_der(0x30, *parts))
+    return encode_pem("RSA PRIVATE KEY", _encode_der(0x30, *parts))
 
 
 def build_openssh_key(rounds: int) -> bytes:
@@ -454,7 +455,7 @@ def build_openssh_key(rounds: int) -> bytes:
     options = field(field(bytes(16)) + struct.pack(">I", rounds))
     body = b"openssh-key-v1\0" + field(b"aes256-ctr") + field(b"bcrypt") + options + struct.pack(">I", 1)
     body += field(field(b"ssh-ed25519") + field(bytes(32))) + field(bytes(160))
-    return _pem("OPENSSH PRIVATE KEY", body)
+    return encode_pem("OPENSSH PRIVATE KEY", body)
 
 
 def nest_der(levels: int, tag: int = 0x30) -> bytes:
@@ -473,7 +474,7 @@ def build_dh_key() -> bytes:
     """Return a Diffie-Hellman private key whose prime OpenSSL tests for being one: its generator is not the usual one."""
     group = _encode_der(0x30, _encode_integer(GROUP_18), _encode_integer(5))
     algorithm = _encode_der(0x30, _encode_der(6, bytes.fromhex("2a864886f70d010301")), group)
-    return _pem("PRIVATE KEY", _encode_der(0x30, _encode_integer(0), algorithm, _encode_der(4, _encode_integer(12345))))
+    return encode_pem("PRIVATE KEY", _encode_der(0x30, _encode_integer(0), algorithm, _encode_der(4, _encode_integer(12345))))
 
 
 def build_explicit_curve_key() -> bytes:
@@ -482,7 +483,7 @@ def build_explicit_curve_key() -> bytes:
     curve = _encode_der(0x30, _encode_der(4, b"\1" * 1024), _encode_der(4, b"\2" * 1024))
     order = _encode_der(4, b"\4" + b"\3" * 2048), _encode_integer(GROUP_18 - 2), _encode_integer(1)
     parameters = _encode_der(0xA0, _encode_der(0x30, _encode_integer(1), field, curve, *order))
-    return _pem("EC PRIVATE KEY", _encode_der(0x30, _encode_integer(1), _encode_der(4, b"\1" * 1024), parameters))
+    return encode_pem("EC PRIVATE KEY", _encode_der(0x30, _encode_integer(1), _encode_der(4, b"\1" * 1024), parameters))
 
 
 PRIVATE_KEYS: Final[Mapping[str, Callable[[], bytes]]] = MappingProxyType(
@@ -491,15 +492,15 @@ PRIVATE_KEYS: Final[Mapping[str, Callable[[], bytes]]] = MappingProxyType(
         "an RSA key of 100,000 bits": lambda: build_rsa_key(100_000),
         "a passphrase of 2**31 rounds": lambda: build_openssh_key(2**31),
         "a passphrase of 2**31 iterations": lambda: build_sealed_key(2**31 - 1).encode(),
-        "8 MB of base64": lambda: _pem("OPENSSH PRIVATE KEY", bytes(6 * _MIB)),
+        "8 MB of base64": lambda: encode_pem("OPENSSH PRIVATE KEY", bytes(6 * _MIB)),
         "8 MB of lines": lambda: b"-----BEGIN RSA PRIVATE KEY-----\n" + b"A\n" * 4 * _MIB,
         "8 MB of headers": lambda: b"-----BEGIN RSA PRIVATE KEY-----\n" + b"Proc-Type: 4,ENCRYPTED\n" * 300_000,
         "junk": lambda: random.Random(_SEED).randbytes(100_000),
         "a Diffie-Hellman key of a slow group": build_dh_key,
-        "a slow group behind another block": lambda: _pem("OTHER PRIVATE KEY", b"junk") + build_dh_key(),
+        "a slow group behind another block": lambda: encode_pem("OTHER PRIVATE KEY", b"junk") + build_dh_key(),
         "a curve that is written out": build_explicit_curve_key,
-        "DER of 3,000 levels": lambda: _pem("PRIVATE KEY", nest_der(3_000)),
-        "lengths of 4 GB": lambda: _pem("OPENSSH PRIVATE KEY", b"openssh-key-v1\0" + b"\xff" * 4_000),
+        "DER of 3,000 levels": lambda: encode_pem("PRIVATE KEY", nest_der(3_000)),
+        "lengths of 4 GB": lambda: encode_pem("OPENSSH PRIVATE KEY", b"openssh-key-v1\0" + b"\xff" * 4_000),
     }
 )
 _POINT: Final = bytes.fromhex("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")

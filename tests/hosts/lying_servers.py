@@ -45,8 +45,9 @@ GLOBAL_REQUEST, CHANNEL_OPEN, WINDOW_ADJUST, CHANNEL_DATA, EXTENDED_DATA, CHANNE
 CHANNEL_EOF, CHANNEL_CLOSE, OPEN_CONFIRMATION = 96, 97, 91
 FXP_VERSION, FXP_STATUS, FXP_HANDLE, FXP_DATA, FXP_NAME, FXP_ATTRS = 2, 101, 102, 103, 104, 105
 FXP_INIT, FXP_OPEN, FXP_READ, FXP_OPENDIR, FXP_READDIR, FXP_STAT = 1, 3, 5, 11, 12, 17
+# draft-ietf-sshm-ssh-agent, section 6
+_REQUEST_IDENTITIES, _SIGN_REQUEST = 11, 13
 FXP_EXTENDED, FXP_EXTENDED_REPLY = 200, 201
-_BOTH = (b"aes256-gcm@openssh.com", b"aes256-gcm@openssh.com")
 
 
 @dataclass(frozen=True)
@@ -120,9 +121,16 @@ def frame(payload: bytes) -> bytes:
     return struct.pack(">IB", len(payload) + padding + 1, padding) + payload + bytes(padding)
 
 
-def kexinit(kex: tuple[bytes, ...], host_keys: tuple[bytes, ...], *, guesses: bool = False) -> bytes:
+def kexinit(
+    kex: tuple[bytes, ...],
+    host_keys: tuple[bytes, ...],
+    *,
+    guesses: bool = False,
+    cipher: bytes = b"aes256-gcm@openssh.com",
+    mac: bytes = b"hmac-sha2-256",
+) -> bytes:
     """Return a KEXINIT (RFC 4253, section 7.1); `guesses`: a packet of the exchange follows without waiting."""
-    lists = (kex, host_keys, *((cipher,) for cipher in _BOTH), (b"hmac-sha2-256",), (b"hmac-sha2-256",), (b"none",), (b"none",))
+    lists = (kex, host_keys, (cipher,), (cipher,), (mac,), (mac,), (b"none",), (b"none",))
     return Byte(KEXINIT) + bytes(16) + b"".join(map(NameList, lists)) + NameList(()) * 2 + Boolean(guesses) + UInt32(0)
 
 
@@ -180,6 +188,39 @@ def offer_group(prime: int, generator: int) -> Lie:
                     await peer.send(Byte(GEX_GROUP) + MPInt(prime) + MPInt(generator))
                 case kind if kind == GEX_INIT:
                     return
+
+    return lie
+
+
+async def _guess_slow_group(peer: Peer) -> None:
+    """Send a slow group before anything is agreed, as if it were a right guess."""
+    await peer.greet()
+    kex = (b"diffie-hellman-group-exchange-sha256", b"curve25519-sha256")
+    await peer.send(kexinit(kex, (b"ssh-ed25519",), guesses=True))
+    while True:
+        await peer.send(Byte(GEX_GROUP) + MPInt(kex_dh._group18_p) + MPInt(5))
+
+
+async def _reply_with_slow_group(peer: Peer) -> None:
+    """Answer the client's public key of an ECDH exchange with a slow group: the two messages have the same number."""
+    await peer.begin_exchange()
+    await peer.receive()
+    await peer.send(Byte(GEX_GROUP) + MPInt(kex_dh._group18_p) + MPInt(5))
+    await peer.reader.read()
+
+
+def offer_alone(
+    kex: bytes = b"curve25519-sha256",
+    host_key: bytes = b"ssh-ed25519",
+    cipher: bytes = b"aes256-ctr",
+    mac: bytes = b"hmac-sha2-256",
+) -> Lie:
+    """Return a lie that offers one algorithm of each kind."""
+
+    async def lie(peer: Peer) -> None:
+        await peer.greet()
+        await peer.send(kexinit((kex,), (host_key,), cipher=cipher, mac=mac))
+        await peer.reader.read()
 
     return lie
 
@@ -283,6 +324,12 @@ RAW: Mapping[str, Lie] = {
     "slow group": offer_group(kex_dh._group18_p, 5),
     "slow group of 4096 bits": offer_group(kex_dh._group16_p, 7),
     "group of 100,000 bits": offer_group(odd(100_000), 2),
+    "slow group as a guess": _guess_slow_group,
+    "slow group in the place of a reply": _reply_with_slow_group,
+    "exchange by SHA-1 alone": offer_alone(kex=b"diffie-hellman-group14-sha1", mac=b"hmac-sha1"),
+    "MACs of 64 bits alone": offer_alone(mac=b"umac-64-etm@openssh.com"),
+    "DSA alone": offer_alone(host_key=b"ssh-dss"),
+    "CBC and MD5 alone": offer_alone(cipher=b"3des-cbc", mac=b"hmac-md5"),
     "RSA host key of 16,384 bits": show_key(rsa(16384, odd(16383)), _BIG_SIGNATURE, b"rsa-sha2-512"),
     "RSA host key of 8,192 bits and an exponent of as many": show_key(
         rsa(8192, odd(8191)), signed(b"rsa-sha2-512", bytes(1024)), b"rsa-sha2-512"
@@ -475,6 +522,30 @@ async def _rekey_by_slow_group(connection: Any) -> None:
     connection._kexinit_sent = True
 
 
+async def _rekey_as_another(connection: Any) -> None:
+    """Exchange keys again as a host with another key."""
+    other = asyncssh.generate_private_key("ssh-ed25519")
+    connection._server_host_keys = {b"ssh-ed25519": asyncssh.public_key.load_keypairs(other)[0]}
+    connection._send_kexinit()
+    connection._kexinit_sent = True
+
+
+async def _use_agent(connection: Any) -> None:
+    """Open channels to the client's agent, and ask for its keys and a signature on each as if it were there."""
+    window = UInt32(7) + UInt32(2**21) + UInt32(2**15)
+    key = String("ssh-ed25519") + String(bytes(range(32)))
+    sign = Byte(_SIGN_REQUEST) + String(key) + String(b"login") + UInt32(0)
+
+    def send() -> None:
+        connection.send_packet(CHANNEL_OPEN, String("auth-agent@openssh.com"), window)
+        for number in range(3):
+            for request in (Byte(_REQUEST_IDENTITIES), sign):
+                connection.send_packet(CHANNEL_DATA, UInt32(number), String(String(request)))
+
+    ignore(connection, REQUEST_SUCCESS, REQUEST_FAILURE, OPEN_FAILURE)
+    await flood(connection, send)
+
+
 class _Nothing:
     """What becomes of the packets of a key exchange that the server does not go on with."""
 
@@ -489,6 +560,12 @@ async def _rekey_half(connection: Any) -> None:
     ignore(connection, KEXINIT)
     connection._send_kexinit()
     connection._kex = _Nothing()
+
+
+def _open_display_and_agent(connection: Any) -> None:
+    for number, kind in enumerate(("x11", "auth-agent", "auth-agent@openssh.com", "x11")):
+        rest = String("::1") + UInt32(6000) if kind == "x11" else b""
+        connection.send_packet(CHANNEL_OPEN, String(kind), UInt32(number), UInt32(0), UInt32(2**32 - 1), rest)
 
 
 def _open_channels(connection: Any) -> None:
@@ -660,6 +737,16 @@ def _answer_with_bytes(count: int) -> Answer:
     return answer
 
 
+async def _transfer_and_rekey(channel: Any, kind: str) -> None:
+    """Answer as slowly as a byte at a time, and change to a slow group meanwhile."""
+
+    async def rekey() -> None:
+        await asyncio.sleep(0.2)
+        await _rekey_by_slow_group(channel.get_connection())
+
+    await asyncio.gather(speak_sftp(_answer_with_bytes(1))(channel, kind), rekey())
+
+
 def _answer_with_long_names(request: int, number: int) -> bytes:
     if request != FXP_READDIR:
         return _answer_well(request, number)
@@ -768,6 +855,10 @@ _AFTER_LOGIN: Mapping[str, Callable[[], Awaitable[Any]]] = {
     "rekeying by a slow group": listen_encrypted(after=_rekey_by_slow_group),
     "rekeying without an algorithm in common": listen_encrypted(after=_rekey_without_algorithms),
     "rekeying that never ends": listen_encrypted(after=_rekey_half),
+    "rekeying as another host": listen_encrypted(after=_rekey_as_another),
+    "rekeying by a slow group during a transfer": listen_encrypted(talk=_transfer_and_rekey, window=2**21),
+    "agent used as if it were lent": listen_encrypted(after=_use_agent),
+    "display and agent in turn": listen_encrypted(after=always(_open_display_and_agent)),
     "channels opened without end": listen_encrypted(after=always(_open_channels)),
     "channel of an odd type": listen_encrypted(
         # asyncssh has a method of that name, which takes something else

@@ -1,5 +1,6 @@
 """What a stolen token of Transom's cannot change in ConfigMaps, HelmReleases and Apps of others, on a real API server."""
 
+import contextlib
 import itertools
 import json
 import time
@@ -17,6 +18,9 @@ from tests.support.waiting import PATIENCE
 
 from lab import flux
 from transom.capi.values.values_objects import build_reference_fields, build_spec
+from transom.kube.client import Client
+from transom.kube.connection import connect
+from transom.kube.errors import StatusError
 
 pytestmark = pytest.mark.lab
 OWN, TENANT = "transom-system", "argocd"
@@ -228,3 +232,60 @@ def test_others_are_not_held_to_it(bounded: ControlPlane) -> None:
         path = f"{bounded.build_path(value)}/{value['metadata']['name']}"
         bounded.request("PATCH", path, {"metadata": {"annotations": {"a": "b"}}}, content_type=MERGE)
         bounded.request("DELETE", path)
+
+
+def named(kind: dict[str, Any], name: str, namespace: str) -> dict[str, Any]:
+    """Return the object with another name and namespace."""
+    return {**kind, "metadata": {**kind["metadata"], "name": name, "namespace": namespace}}
+
+
+STOLEN: Final = {
+    "permissions of Argo CD": (named(config_map(), "argocd-rbac-cm", TENANT), {"data": {"policy.csv": "p, everybody"}}),
+    "default permissions of Argo CD": (
+        named(config_map(), "argocd-rbac-cm", TENANT),
+        {"data": {"policy.default": "role:admin"}},
+    ),
+    "names of the cluster": (named(config_map(), "coredns", "kube-system"), {"data": {"Corefile": "evil"}}),
+    "accounts of AWS": (named(config_map(), "aws-auth", "kube-system"), {"data": {"mapUsers": "evil"}}),
+    "an ingress controller's": (named(config_map(), "ingress", TENANT), {"data": {"allow-snippet-annotations": "true"}}),
+    "the chart of a release": (
+        release_of(ASKS),
+        {
+            "spec": {
+                "chartRef": None,
+                "chart": {"spec": {"chart": "evil", "sourceRef": {"kind": "HelmRepository", "name": "evil"}}},
+            }
+        },
+    ),
+    "the account of a release": (release_of(ASKS), {"spec": {"serviceAccountName": "admin"}}),
+    "the post-renderers of a release": (release_of(ASKS), {"spec": {"postRenderers": [{"kustomize": {"patches": []}}]}}),
+    "the values of a release": (release_of(ASKS), {"spec": {"values": {"image": "evil"}}}),
+    "the target of a release": (release_of(ASKS), {"spec": {"targetNamespace": "kube-system"}}),
+    "the tests of a release": (release_of(ASKS), {"spec": {"test": {"enable": True}}}),
+    "the version of an App": (app_of(ASKS), {"spec": {"version": "9.9.9"}}),
+    "the chart of an App": (app_of(ASKS), {"spec": {"name": "evil"}}),
+    "the namespace of an App": (app_of(ASKS), {"spec": {"namespace": "kube-system"}}),
+    "more values of an App": (
+        app_of(ASKS),
+        {"spec": {"extraConfigs": [{"kind": "secret", "name": "evil", "namespace": TENANT}]}},
+    ),
+}
+"""By what somebody with the operator's token wants: an object that is there, and a merge patch of it."""
+
+
+@pytest.mark.parametrize("aim", STOLEN)
+async def test_a_stolen_token_changes_nothing_of_others(bounded: ControlPlane, aim: str) -> None:
+    """By the token itself, as the manifests are rendered: RBAC permits the patch, and the policy refuses it."""
+    value, change = STOLEN[aim]
+    with contextlib.suppress(urllib.error.HTTPError):
+        # a parameter before it has made it, or it is there in each cluster
+        make(bounded, value)
+    token = bounded.create_service_account_token(OWN, "transom")
+    connection = connect(str(bounded.write_kubeconfig("stolen", token)))
+    path = f"{bounded.build_path(value)}/{value['metadata']['name']}"
+    try:
+        with pytest.raises(StatusError, match="ValidatingAdmissionPolicy") as raised:
+            await Client(connection).request("PATCH", path, None, change, content_type=MERGE)
+    finally:
+        await connection.close()
+    assert raised.value.code == 403

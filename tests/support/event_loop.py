@@ -52,9 +52,9 @@ def measure_cost() -> Iterator[Cost]:
         cost.growth = read_memory("VmHWM") - before
 
 
-def read_memory(field: str) -> int:
-    """Return a field of `/proc/self/status` in bytes: VmRSS is the resident memory, VmHWM its peak."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+def read_memory(field: str, process: int | str = "self") -> int:
+    """Return a field of `/proc/PROCESS/status` in bytes: VmRSS is the resident memory, VmHWM its peak."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
 
 

@@ -6,6 +6,7 @@ from datetime import UTC
 
 import pytest
 from cryptography import x509
+from tests.webhook.hostile_keys import PRIVATE_KEYS, build_dh_certificate, build_unknown_curve
 
 from transom.proxy.secret import Secret
 from transom.webhook.certificates import compute_next_secret, compute_rotation_delay, get_expiry, parse_matching_secret
@@ -56,6 +57,22 @@ def test_a_secret_that_is_damaged_is_none(name: str, value: str | None) -> None:
         data[name] = other[name] if value == "other" else Secret(value)
     damaged = parse_matching_secret(data)
     assert (damaged is None) == (name != "hash.key" or value in (None, ""))
+
+
+@pytest.mark.parametrize("name", ["ca.key", "tls.key"])
+@pytest.mark.parametrize("kind", [*PRIVATE_KEYS, "an unknown curve"])
+def test_a_secret_with_a_key_that_transom_does_not_make_is_damaged(name: str, kind: str) -> None:
+    data = made().to_data()
+    data[name] = Secret(PRIVATE_KEYS.get(kind, build_unknown_curve)().decode())
+    assert parse_matching_secret(data) is None
+
+
+@pytest.mark.parametrize("name", ["ca.crt", "tls.crt"])
+def test_a_secret_with_a_certificate_that_transom_does_not_make_is_damaged(name: str) -> None:
+    """An authority behind the newest one, too: it would be loaded to check who signed."""
+    data = made().to_data()
+    data[name] = Secret((data[name].reveal() if name == "ca.crt" else "") + build_dh_certificate(data[name].reveal()))
+    assert parse_matching_secret(data) is None
 
 
 def test_the_serving_certificate_is_renewed_in_time_by_the_same_authority() -> None:

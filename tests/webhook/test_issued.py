@@ -5,12 +5,18 @@ import datetime
 from datetime import UTC
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from tests.entry_points.attacks import build_rsa_key
 from tests.pods.table import OWN
 from tests.support.waiting import until
 from tests.webhook.clusters import PROBED, Admission, plain_pod
+from tests.webhook.hostile_keys import PRIVATE_KEYS, build_dh_certificate, build_unknown_curve
 from tests.webhook.issuer import Issuer
 
+from transom.common.key_algorithms import MAX_SERVED_KEY, NOT_SERVABLE, is_servable_key
 from transom.kube.resources import SECRETS
+from transom.proxy.secret import Secret
 from transom.webhook.issued_certificate import InvalidIssuedCertificate, compute_issued_rotation_delay, compute_issued_secret
 from transom.webhook.webhook_secret import LIVES, IssuedCertificate, WebhookSecret
 
@@ -70,6 +76,36 @@ def test_what_cannot_be_served(why: str) -> None:
     }[why]
     with pytest.raises(InvalidIssuedCertificate, match=told):
         next_(None, wrong, NOW, None)
+
+
+@pytest.mark.parametrize("name", PRIVATE_KEYS)
+def test_a_key_that_no_server_should_load_is_not_loaded(name: str) -> None:
+    good = Issuer(NOW).issue(HOSTS, NOW, NOW + YEAR)
+    with pytest.raises(InvalidIssuedCertificate, match=NOT_SERVABLE):
+        next_(None, IssuedCertificate(good.authorities, good.certificate, Secret(PRIVATE_KEYS[name]().decode())), NOW, None)
+
+
+def test_a_certificate_for_such_a_key_is_not_looked_into() -> None:
+    good = Issuer(NOW).issue(HOSTS, NOW, NOW + YEAR)
+    with pytest.raises(InvalidIssuedCertificate, match=NOT_SERVABLE):
+        next_(None, IssuedCertificate(good.authorities, build_dh_certificate(good.certificate), good.key), NOW, None)
+
+
+def test_a_key_on_an_unknown_curve_cannot_be_read() -> None:
+    good = Issuer(NOW).issue(HOSTS, NOW, NOW + YEAR)
+    with pytest.raises(InvalidIssuedCertificate, match="cannot be read"):
+        next_(None, IssuedCertificate(good.authorities, good.certificate, Secret(build_unknown_curve().decode())), NOW, None)
+
+
+@pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL])
+@pytest.mark.parametrize("size", [2_048, 8_192])
+def test_keys_that_issuers_make_are_servable(form: PrivateFormat, size: int) -> None:
+    """RSA up to 8,192 bits (cert-manager, `spec.privateKey.size`), by the length of its text; ECDSA and Ed25519."""
+    small = ec.generate_private_key(ec.SECP521R1()).private_bytes(Encoding.PEM, form, NoEncryption()).decode()
+    own = ed25519.Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    large = build_rsa_key(size).decode()
+    assert [is_servable_key(key) for key in (small, own, large)] == [True, True, True]
+    assert len(large) < MAX_SERVED_KEY - 1_000
 
 
 @pytest.mark.lab

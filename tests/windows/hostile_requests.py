@@ -9,7 +9,7 @@ from typing import Final
 from asyncssh.kex_dh import _group18_p as GROUP_18  # the prime of RFC 3526
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
@@ -91,7 +91,14 @@ def build_explicit_curve() -> bytes:
     return build_unsigned(encode(0x30, encode_oid("2a8648ce3d0201") + parameters), b"\4" + b"\3" * 2048)
 
 
-def build_large(*, names: int = 0, common_name: str = _NODE, dns_name: str = "", extension: int = 0) -> bytes:
+def build_large(
+    *,
+    names: int = 0,
+    common_name: str = _NODE,
+    dns_name: str = "",
+    extension: int = 0,
+    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | None = None,
+) -> bytes:
     """Return a well-signed request, one part of which is large: equal SANs, a text, or an extension nobody knows."""
     subject = (
         x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:nodes"),
@@ -104,7 +111,7 @@ def build_large(*, names: int = 0, common_name: str = _NODE, dns_name: str = "",
     if extension:
         unknown = x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"x" * extension)
         builder = builder.add_extension(unknown, critical=False)
-    return builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.PEM)
+    return builder.sign(key or ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
 def nest(levels: int) -> bytes:

@@ -22,6 +22,8 @@ from transom.proxy.settings import Egress
 from transom.proxy.trust import format_pem
 
 _CHUNK: Final = 1 << 18
+MAX_DOWNLOAD: Final = 2 << 30
+"""Bytes of a file that is fetched; the largest that a payload has are container images of 300 MB."""
 _CHECKSUMS: Final = 1 << 20
 """Bytes of a checksum file that are read; it has a line for each file of a release."""
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -34,7 +36,7 @@ class DownloadError(Exception):
 
 
 class HashError(DownloadError):
-    """What was fetched has another hash."""
+    """What was fetched has another hash, or is larger than any file that may be fetched."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -142,15 +144,20 @@ async def _resume_download(
 ) -> "hashlib._Hash":
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={received}-"} if received else {})
     async with session.get(url, ssl=route.create_context(), proxy=route.select_proxy(url), headers=headers) as answer:
-        if answer.status == 416:
+        if answer.status == 416 and received:
             # there is more of it than the server has: it is of another file
             return await _resume_download(route, session, url, part, hashlib.sha256(), 0)
         if answer.status not in (200, 206):
             raise DownloadError(f"{url}: the server answered {answer.status}")
         if answer.status == 200:
-            hashed = hashlib.sha256()
+            hashed, received = hashlib.sha256(), 0
+        size = received + (answer.content_length or 0)
         with part.open("ab" if answer.status == 206 else "wb") as file:
             async for chunk in answer.content.iter_chunked(_CHUNK):
+                received += len(chunk)
+                if max(size, received) > MAX_DOWNLOAD:
+                    await asyncio.to_thread(part.unlink)
+                    raise HashError(f"{url}: it has more than {MAX_DOWNLOAD:,} bytes: it is another file")
                 file.write(chunk)
                 hashed.update(chunk)
     return hashed

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -24,8 +24,9 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     load_pem_private_key,
 )
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, PublicKeyAlgorithmOID
 
+from transom.common.key_algorithms import is_servable_key
 from transom.proxy.secret import Secret
 from transom.webhook.webhook_secret import LIVES, CertificateLifetimes, WebhookSecret, parse_webhook_secret
 
@@ -47,8 +48,11 @@ def parse_matching_secret(data: Mapping[str, Secret]) -> WebhookSecret | None:
         return None
     try:
         authorities, serving = _parse_certificates(contents)
+        # before a key is loaded: OpenSSL works on those of some types for minutes
+        if any(item.public_key_algorithm_oid != PublicKeyAlgorithmOID.EC_PUBLIC_KEY for item in (*authorities, serving)):
+            return None
         fits = _matches_certificate(contents.key, serving) and _matches_certificate(contents.authority_key, authorities[0])
-    except (ValueError, TypeError, x509.InvalidVersion):
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
         return None
     return contents if fits and _find_signer(serving, authorities) is not None else None
 
@@ -194,6 +198,8 @@ def _find_signer(serving: x509.Certificate, authorities: Iterable[x509.Certifica
 
 def _load_key(key: Secret) -> ec.EllipticCurvePrivateKey:
     """Return the private key of a certificate. Raises WrongKeyType, and ValueError or TypeError if it cannot be read."""
+    if not is_servable_key(key.reveal()):
+        raise WrongKeyType
     private = load_pem_private_key(key.reveal().encode(), None)
     if not isinstance(private, ec.EllipticCurvePrivateKey):
         raise WrongKeyType

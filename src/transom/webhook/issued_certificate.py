@@ -6,13 +6,21 @@ Where its authority is another one, it is trusted for `overlap` before what it s
 import secrets
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Final
 
 import msgspec
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+from cryptography.x509.oid import PublicKeyAlgorithmOID
 
+from transom.common.key_algorithms import NOT_SERVABLE, is_servable_key
 from transom.proxy.secret import Secret
 from transom.webhook.webhook_secret import CertificateLifetimes, IssuedCertificate, WebhookSecret
+
+_KEYS: Final = frozenset(
+    {PublicKeyAlgorithmOID.RSAES_PKCS1_v1_5, PublicKeyAlgorithmOID.EC_PUBLIC_KEY, PublicKeyAlgorithmOID.ED25519}
+)
 
 
 class InvalidIssuedCertificate(Exception):
@@ -32,7 +40,8 @@ def compute_issued_secret(
     `ca_bundle` is the registration's `caBundle`, None if no registration exists.
 
     Raises:
-        IssuedUnfit: the certificate has ended, is for other names, or does not match its key.
+        InvalidIssuedCertificate: the certificate has ended, is for other names, or does not match its key, or its key has
+            another type or size than those of TLS servers.
     """
     serving = _validate_issued_certificate(issued, tuple(hosts), now)
     if current is None:
@@ -67,11 +76,14 @@ def _validate_issued_certificate(issued: IssuedCertificate, hosts: tuple[str, ..
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     try:
         serving = x509.load_pem_x509_certificate(issued.certificate.encode())
+        # before either key is loaded: OpenSSL works on some for minutes
+        if serving.public_key_algorithm_oid not in _KEYS or not is_servable_key(issued.key.reveal()):
+            raise InvalidIssuedCertificate(NOT_SERVABLE)
         _split_pems(issued.authorities)
         private = load_pem_private_key(issued.key.reveal().encode(), None)
         fits = private.public_key().public_bytes(*form) == serving.public_key().public_bytes(*form)
         named = serving.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (ValueError, TypeError, x509.ExtensionNotFound):
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.ExtensionNotFound):
         raise InvalidIssuedCertificate("it cannot be read") from None
     if not fits:
         raise InvalidIssuedCertificate("it does not match its key")

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from transom.common.key_algorithms import NOT_SERVABLE, is_servable_key
 from transom.controllers.runtime.settings import CurrentSettings
 from transom.controllers.runtime.watched_settings import SettingsInformers
 from transom.http_server.server import raise_file_limit
@@ -286,6 +287,9 @@ class Webhook:
 
     def _load_certificate(self, current: WebhookSecret, data: Mapping[str, Secret]) -> bool:
         """Load the certificate. Return False if it cannot be served."""
+        if not is_servable_key(current.key.reveal()):
+            _log.warning("the certificate of the Secret cannot be shown", error=NOT_SERVABLE)
+            return False
         try:
             another = self._context.show(current)
         except ssl.SSLError as error:

@@ -146,10 +146,12 @@ def agent(key: Path, socket: Path) -> Iterator[None]:
     """OpenSSH's agent, with that key."""
     running = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
     try:
-        while not socket.exists():
+        add = ["ssh-add", "-q", str(key)]
+        environment = {"PATH": os.defpath, "SSH_AUTH_SOCK": str(socket)}
+        # the socket is there before somebody listens
+        while subprocess.run(add, env=environment, stderr=subprocess.DEVNULL, check=False).returncode:
             assert running.poll() is None
-            time.sleep(0.01)
-        subprocess.run(["ssh-add", "-q", str(key)], env={"PATH": os.defpath, "SSH_AUTH_SOCK": str(socket)}, check=True)
+            time.sleep(0.05)
         yield
     finally:
         running.terminate()

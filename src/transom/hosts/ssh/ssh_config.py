@@ -1,5 +1,6 @@
 """What a person's `~/.ssh/config` says of a host: the options that Transom reads, by name, and no other."""
 
+import errno
 import getpass
 import os
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, Final, cast
 import asyncssh
 from asyncssh.config import SSHClientConfig
 
+from transom.common.regular_files import open_regular_file
 from transom.hosts.errors import Unreachable
 
 OPTIONS: Final = (
@@ -31,6 +33,12 @@ _KNOWN_HOSTS: Final = {
     "GlobalKnownHostsFile": ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"),
 }
 """Their defaults (ssh_config(5))."""
+_IDENTITIES: Final = tuple(
+    f"~/.ssh/id_{kind}" for kind in ("ed25519_sk", "ecdsa_sk", "ed448", "ed25519", "ecdsa", "rsa", "dsa")
+)
+"""The keys that asyncssh reads without IdentityFile (`_DEFAULT_KEY_FILES`)."""
+_BESIDE: Final = ("", ".pub", "-cert.pub")
+"""What is read for a key, by what follows its name."""
 
 
 class _Reader(SSHClientConfig):
@@ -44,6 +52,11 @@ class _Reader(SSHClientConfig):
         value = args.pop(0)
         if "ProxyJump" not in self._options and "ProxyCommand" not in self._options:
             self._options[option] = None if value.lower() == "none" else value
+
+    def parse(self, path: Path) -> None:
+        """Read a file, or one that it includes. Raises OSError if it is not a regular file: to read it might not end."""
+        open_regular_file(path).close()
+        super().parse(path)
 
     _handlers = {
         name: handler
@@ -112,6 +125,20 @@ def read_ssh_config(host: str, port: int | None = None, username: str = "") -> S
         config = _Reader.load(None, files, False, False, False, user, *options)
         if config.has_match_final():
             config = _Reader.load(None, files, True, False, True, user, *options)
+        _check_identities(cast(SSHClientConfig, config))
     except (OSError, KeyError, ValueError) as error:
         raise Unreachable(f"~/.ssh/config cannot be used: {error}") from None
     return SshConfig(cast(SSHClientConfig, config))
+
+
+def _check_identities(config: SSHClientConfig) -> None:
+    """Check that keys are regular files: asyncssh would wait for a FIFO, and read a device without end. Raises OSError."""
+    files = config.get("IdentityFile")
+    for name in files if isinstance(files, list) else _IDENTITIES:
+        for suffix in _BESIDE:
+            try:
+                open_regular_file(Path(f"{name}{suffix}").expanduser()).close()
+            except OSError as error:
+                # asyncssh, or ssh in its manner, handles the other ones
+                if error.errno == errno.EINVAL:
+                    raise

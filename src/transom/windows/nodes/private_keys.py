@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
+from transom.common.key_algorithms import has_permitted_algorithm, iter_pkcs8_heads
 from transom.proxy.secret import Secret
 
 _LENGTH: Final = 4
@@ -18,17 +19,8 @@ _PUBLIC = re.compile(
 )
 MAX_KEY: Final = 64 << 10
 """Characters of a private key; one for RSA with 16,384 bits has 13,000."""
-_ALGORITHM: Final = re.compile(
-    rb"\x30(?:[\x00-\x7f]|\x81.|\x82..|\x83...)\x02\x01[\x00\x01]\x30(?:[\x00-\x7f]|\x81.|\x82..)"
-    rb"(?:\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01|\x06\x07\x2a\x86\x48\xce\x3d\x02\x01|\x06\x03\x2b\x65\x70)",
-    re.DOTALL,
-)
-"""The beginning of a PKCS #8 key of RSA, ECDSA or Ed25519 in DER (RFC 5208, 5; RFC 3279, 2.3; RFC 8410, 3)."""
 _SEQUENCE: Final = b"\x30"
 """The first byte of every key in DER."""
-_HEAD: Final = 64
-"""Characters of base64 in which it stands."""
-_PKCS8: Final = "-----BEGIN PRIVATE KEY-----"
 OTHER_TYPE: Final = "is not an RSA, ECDSA or Ed25519 key; make one with `ssh-keygen -t ed25519`"
 _DAMAGED: Final = "is damaged: its content is not a private key; copy it again"
 NOT_A_KEY: Final = "is not a private key in PEM or OpenSSH form"
@@ -123,10 +115,8 @@ def _find_parse_error(text: str) -> str | None:
     from cryptography.hazmat.primitives import serialization
 
     data = text.encode()
-    # cryptography reads the first block that has a label it knows
-    for content in text.split(_PKCS8)[1:]:
-        if fault := _find_algorithm_fault(content):
-            return fault
+    if fault := _find_algorithm_fault(text):
+        return fault
     with warnings.catch_warnings():
         # cryptography warns of types that it will drop
         warnings.simplefilter("ignore")
@@ -142,15 +132,14 @@ def _find_parse_error(text: str) -> str | None:
     return None
 
 
-def _find_algorithm_fault(content: str) -> str | None:
-    """Return why a PKCS #8 key with this content in base64 is not loaded; None for a type that Transom uses.
-
-    OpenSSL tests the numbers of some types for being prime, for minutes (Diffie-Hellman): they are not loaded at all.
-    """
+def _find_algorithm_fault(text: str) -> str | None:
+    """Return why PKCS #8 keys are not loaded; None if all are of types that Transom uses."""
     try:
-        head = binascii.a2b_base64("".join(content[: 2 * _HEAD].split())[:_HEAD])
+        for head in iter_pkcs8_heads(text):
+            if not head.startswith(_SEQUENCE):
+                return _DAMAGED
+            if not has_permitted_algorithm(head):
+                return OTHER_TYPE
     except ValueError:
         return _DAMAGED
-    if not head.startswith(_SEQUENCE):
-        return _DAMAGED
-    return None if _ALGORITHM.match(head) else OTHER_TYPE
+    return None

@@ -1,0 +1,85 @@
+"""Files from servers that send more than anybody asked for, or never what was asked for."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from transom.http import downloads
+from transom.http.downloads import DownloadError, HashError, Route, download
+
+CONTENT = b"program" * 1_000
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+MOST = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloads, "MAX_DOWNLOAD", MOST)
+
+
+@asynccontextmanager
+async def serving(answer: Callable[[web.BaseRequest, web.StreamResponse], object]) -> AsyncIterator[tuple[str, list[int]]]:
+    """Run a server that answers like this; its URL, and the bytes that it sent."""
+    sent: list[int] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        answer(request, response)
+        sent.append(0)
+        await response.prepare(request)
+        while response.status in (200, 206) and sent[-1] < 64 * MOST:
+            await response.write(b"x" * 100_000)
+            sent[-1] += 100_000
+        return response
+
+    server = web.Server(handle)
+    listening = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/kubelet.exe", sent
+    finally:
+        listening.close()
+        await server.shutdown(0.1)
+
+
+async def fetch(url: str, directory: Path) -> None:
+    way = Route()
+    async with way.open_session() as session:
+        await download(way, session, url, SHA256, directory / "kubelet.exe")
+
+
+def tell_length(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    response.content_length = 1 << 40
+
+
+def continue_part(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    response.set_status(206)
+    response.enable_chunked_encoding()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [lambda _, response: response.enable_chunked_encoding(), tell_length, continue_part],
+    ids=["chunks", "length", "range"],
+)
+async def test_a_file_without_an_end_does_not_fill_the_disk(
+    answer: Callable[[web.BaseRequest, web.StreamResponse], object], tmp_path: Path
+) -> None:
+    (tmp_path / "kubelet.exe.part").write_bytes(CONTENT[:100])
+    async with serving(answer) as (url, sent):
+        with pytest.raises(HashError, match=f"more than {MOST:,} bytes"):
+            await fetch(url, tmp_path)
+        assert len(sent) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_server_that_has_no_range_of_anything_is_asked_twice(tmp_path: Path) -> None:
+    (tmp_path / "kubelet.exe.part").write_bytes(CONTENT[:100])
+    async with serving(lambda _, response: response.set_status(416)) as (url, sent):
+        with pytest.raises(DownloadError, match="the server answered 416"):
+            await fetch(url, tmp_path)
+        assert len(sent) == 2
