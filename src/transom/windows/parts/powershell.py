@@ -39,32 +39,32 @@ ABOUT: Final = About(
         Assumption(
             "`$PROFILE.AllUsersAllHosts` of 64-bit Windows PowerShell is the file that Transom writes",
             "Microsoft Learn, about_Profiles",
-            "`$PROFILE.AllUsersAllHosts` in powershell.exe",
+            "`transom verify host`, check `powershell-profile`",
         ),
         Assumption(
             "cmd's `copy` keeps the access list of an existing file; a new one has that of its directory: Users may read it",
             "Microsoft Learn, CopyFile",
-            r"`icacls C:\Windows\System32\WindowsPowerShell\v1.0\profile.ps1` before and after",
+            "`transom verify host --change`, checks `copy-kept` and `powershell-start`",
         ),
         Assumption(
             "WebProxy compares its bypass list, regular expressions, with `scheme://host[:port]`",
             "microsoft/referencesource ec9fa9ae, webproxy.cs, IsMatchInBypassList",
-            "`[System.Net.WebRequest]::DefaultWebProxy.IsBypassed('http://10.1.2.3/')` with `10.0.0.0/8` in NO_PROXY",
+            "`transom verify host`, check `powershell-proxy`",
         ),
         Assumption(
             "WebProxy compares an IPv6 address as in RFC 5952, or as eight groups of four digits",
             "microsoft/referencesource ec9fa9ae, _IPv6Address.cs, CreateCanonicalName",
-            "`([Uri]'http://[2001:db8::1]/').Host` in powershell.exe",
+            "`transom verify host`, check `powershell-proxy`",
         ),
         Assumption(
             "In Constrained Language Mode the block does nothing, without an error",
             "Microsoft Learn, about_Language_Modes",
-            "`$ExecutionContext.SessionState.LanguageMode = 'ConstrainedLanguage'`, then `. $PROFILE.AllUsersAllHosts`",
+            "`transom verify host`, check `powershell-constrained`",
         ),
         Assumption(
             "The execution policy is in the registry: group policy's `EnableScripts` and `ExecutionPolicy`, and the machine's",
             "Microsoft Learn, about_Execution_Policies; PowerShellExecutionPolicy.admx",
-            "`Get-ExecutionPolicy -List` before and after `Set-ExecutionPolicy AllSigned`, and `transom diff`",
+            "`transom verify host`, check `powershell-policy`",
         ),
     ),
 )
