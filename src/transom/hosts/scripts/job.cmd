@@ -152,7 +152,10 @@ if not "%STATE%"=="3" call :ask stop %2
 call :state %2
 if "%STATE%"=="1" goto stopped
 if "%STATE%"=="" goto gone
-call :await %4 %5 %6
+rem 1051: a service that depends on it is still stopping, with as much time as this one.
+set "REFUSED=%5"
+if "%CODE%"=="1051" set "REFUSED=%4"
+call :await %4 %REFUSED% %6
 if defined LATE goto stuck
 call :sleep
 goto owed
