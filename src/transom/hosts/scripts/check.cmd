@@ -1,6 +1,6 @@
 @echo off
 setlocal EnableExtensions DisableDelayedExpansion
-rem One question of `transom verify host`; what it prints is judged by who asked.
+rem One check of `transom verify host`; Transom evaluates the output.
 set "HERE=@BASE@\@PASS@"
 set "OWN=C:\TransomVerify"
 set "SC=%SystemRoot%\System32\sc.exe"
