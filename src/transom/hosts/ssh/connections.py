@@ -98,8 +98,9 @@ def _find_hostname(host: str, config: asyncssh.SSHClientConnectionOptions | None
 async def _connect_to_any(host: str, port: int, stack: ExitStack) -> socket.socket | None:
     """Connect to the first address of a name that answers; None for an IP address, which asyncssh connects to.
 
-    Windows registers the addresses of all cards in DNS (Microsoft Learn, "DNS Registration"), also of those that nobody
-    reaches. asyncio would wait for one address after the other, and the first could take all the time there is (RFC 8305).
+    Windows registers the addresses of each card in DNS by default, also unreachable ones (Microsoft Learn,
+    "EnableAdapterDomainNameRegistration"). asyncio would wait for one address after the other, and the first could take the
+    whole limit (RFC 8305).
     Raises OSError.
     """
     if parse_ip_address(host) is not None:
