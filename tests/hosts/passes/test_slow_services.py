@@ -4,6 +4,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
+from lab.machine import Machine
+from tests.hosts.egress import settings as egress_settings
+from tests.hosts.machines import FIRST, SECOND, WineHost
 from tests.hosts.simulated import SimulatedHost
 from tests.support.virtual_time import run_in_virtual_time
 
@@ -16,7 +19,7 @@ from transom.hosts.scripts.host_scripts import Patience
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.ssh_client import Timeouts
 from transom.proxy.secret import Secret
-from transom.proxy.settings import Egress
+from transom.proxy.settings import Egress, WindowsSettings
 from transom.windows.host.queries import LEDGER
 from transom.windows.planning.planner import build_desired_settings, plan
 from transom.windows.planning.queries import build_initial_queries
@@ -317,3 +320,24 @@ def test_a_service_that_a_person_is_stopping_stays_stopped(seconds: int) -> None
         assert cluster.sees_proxy() == [True, True]
 
     run_on_host(work)
+
+
+@pytest.mark.lab
+async def test_a_removal_in_wine_waits_for_a_service_that_stops_slowly(machine: Machine) -> None:
+    """Wine's service manager is another implementation; the minutes are those of the simulated host."""
+    wine = WineHost(machine)
+    await wine.restore()
+    settings, windows = egress_settings(), WindowsSettings(services=(FIRST, SECOND))
+    desired = build_desired_settings(Egress(Secret(URL), Secret(URL), ".svc", windows=windows))
+    convergence = Convergence(settings, build_initial_queries(desired), lambda state: plan(desired, state, b"0" * 16))
+    assert (await convergence.run(wine.access, NoHostKeys())).error is None
+    before = [await wine.starts(name) for name in (FIRST, SECOND)]
+    machine.set_stop_seconds(SECOND, 15)
+    try:
+        removed = await removal.remove(wine.access, NoHostKeys(), settings)
+        assert (removed.error, set(removed.restarted)) == (None, {FIRST, SECOND})
+        assert [await wine.starts(name) for name in (FIRST, SECOND)] == [count + 1 for count in before]
+        assert (await removal.remove(wine.access, NoHostKeys(), settings)).result == "unchanged"
+        assert [await wine.starts(name) for name in (FIRST, SECOND)] == [count + 1 for count in before]
+    finally:
+        machine.set_stop_seconds(SECOND, 0)
