@@ -21,10 +21,11 @@ from tests.windows.planning.life import fault, shortest
 
 from transom.windows import ledger
 from transom.windows.host.queries import LEDGER, RESTARTS
-from transom.windows.parts import downtime, environment, environment_items, registry_value, trust
+from transom.windows.parts import downtime, environment, environment_items, powershell, registry_value, trust
 from transom.windows.parts.environment import Environments
 from transom.windows.parts.environment_items import DesiredItems, MachineVariable, ServiceVariable
 from transom.windows.parts.plan_builder import PlanBuilder
+from transom.windows.parts.powershell import OwnBlock, _ProfileMerge
 from transom.windows.planning import planner
 from transom.windows.planning.planner import Plan
 from transom.windows.registry.edits import Edit
@@ -74,6 +75,15 @@ def _lines_but(path: str, real: Callable[..., tuple[Edit, ...]], *arguments: Any
     return tuple(edit for edit in real(*arguments) if edit.path != path)
 
 
+def _block_without(real: Callable[..., OwnBlock], fields: dict[str, Any], *arguments: Any) -> OwnBlock:
+    return msgspec.structs.replace(real(*arguments), **fields)
+
+
+def _entered_without(**fields: Any) -> Callable[..., OwnBlock]:
+    real = _ProfileMerge._set
+    return lambda merge, wanted: _block_without(real, fields, merge, wanted)
+
+
 def _of_this_boot_alone(self: MachineVariable, boot: int | None) -> bool:
     return self.gone is None and self.boot != boot
 
@@ -117,6 +127,15 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
         ledger,
         "build_edits",
         functools.partial(_lines_but, downtime.DEFERRED, ledger.build_edits),
+    ),
+    "the profile's line forgets what a cut leaves": (_ProfileMerge, "_set", _entered_without(former="")),
+    "the profile's line forgets the block that was there before": (_ProfileMerge, "_set", _entered_without(was=None)),
+    "the profile's line forgets that the file was made": (_ProfileMerge, "_set", _entered_without(created=False)),
+    "the profile's line forgets the line end that was added": (_ProfileMerge, "_set", _entered_without(joined=False)),
+    "an execution policy that does not load the profile is not reported": (
+        powershell,
+        "describe_unloaded",
+        lambda desired, registry: "",
     ),
 }
 """What is wrong with the code: the object, the name in it, and what stands there instead."""

@@ -270,6 +270,10 @@ class Machine:
         lines = file.read_text().splitlines() if file.exists() else []
         return [_parse_event(json.loads(line)) for line in lines]
 
+    def set_stop_seconds(self, service: str, seconds: int) -> None:
+        """Let a recorder service be pending for seconds when it stops."""
+        (self.drive / "lab" / f"{service}.jsonl.slow").write_text(str(seconds))
+
     def list_starts(self, service: str) -> list[RecordedEvent]:
         """Return the starts of a recorder service, oldest first."""
         return [event for event in self.read_recorded(service) if event.event == "start"]

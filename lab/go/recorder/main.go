@@ -1,5 +1,6 @@
 // recorder NAME FILE: a Windows service that records each of its starts, with the environment as it then sees it, and each
-// of its stops, as lines of JSON in FILE. NAME is its service name; it makes the command lines of two recorders differ.
+// of its stops, as lines of JSON in FILE. NAME is its service name; it makes the command lines of two recorders differ. With
+// a file FILE.slow, which contains a number of seconds, it stays pending that long as it stops, with a checkpoint each second.
 package main
 
 import (
@@ -7,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/windows/svc"
@@ -50,6 +53,16 @@ func (r recorder) record(event string, environment []string) error {
 	return err
 }
 
+// slow returns for how many seconds the service stays pending as it stops.
+func (r recorder) slow() int {
+	text, err := os.ReadFile(r.file + ".slow")
+	if err != nil {
+		return 0
+	}
+	seconds, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return seconds
+}
+
 // Execute answers the service control manager until it asks for a stop.
 func (r recorder) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
 	if err := r.record("start", os.Environ()); err != nil {
@@ -64,6 +77,10 @@ func (r recorder) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 		}
 		// nothing else is accepted but what ends it
 		status <- svc.Status{State: svc.StopPending}
+		for checkpoint := 1; checkpoint <= r.slow(); checkpoint++ {
+			status <- svc.Status{State: svc.StopPending, CheckPoint: uint32(checkpoint), WaitHint: 2000}
+			time.Sleep(time.Second)
+		}
 		if err := r.record("stop", nil); err != nil {
 			return false, 1
 		}

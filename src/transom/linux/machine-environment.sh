@@ -1,6 +1,6 @@
 #!/bin/sh
-# The proxy of all of this machine, in the forms of those who read no unit. What may hold a password root alone can read.
-# The values are those of /etc/transom/machine.env; `$1` is put before each path.
+# The proxy of this machine, in the formats of programs that do not read units. Only root can read files that may contain a password.
+# The values are those of /etc/transom/machine.env; `$1` is the prefix of each path.
 set -eu
 root=${1:-}
 [ -s "$root/etc/transom/machine.env" ] || exit 0
@@ -10,7 +10,7 @@ names='HTTP_PROXY http_proxy HTTPS_PROXY https_proxy NO_PROXY no_proxy'
 
 value() { eval "printf '%s' \"\${$1:-}\""; }
 
-# systemd.exec(5): `%` begins a specifier; words in quotes have C escapes
+# systemd.exec(5): `%` begins a specifier; quoted words have C escapes
 mkdir -p "$root/etc/systemd/system.conf.d"
 {
     printf '[Manager]\nDefaultEnvironment='
@@ -20,13 +20,13 @@ mkdir -p "$root/etc/systemd/system.conf.d"
     printf '\n'
 } >"$root/etc/systemd/system.conf.d/transom-proxy.conf"
 
-# environment.d(5), for the managers of users: `$` begins a variable, and `$$` is one
+# environment.d(5), for the managers of users: `$` begins a variable, and `$$` is a dollar sign
 mkdir -p "$root/etc/environment.d"
 for name in $names; do
     [ -z "$(value "$name")" ] || printf '%s="%s"\n' "$name" "$(value "$name" | sed 's/[\\"`]/\\&/g; s/\$/$$/g')"
 done >"$root/etc/environment.d/90-transom-proxy.conf"
 
-# apt.conf(5): sudo keeps no variable of these; a host that is DIRECT is named, domains and networks cannot be
+# apt.conf(5): sudo removes these variables; apt can exempt hosts (DIRECT), not domains or networks
 if [ -d "$root/etc/apt" ]; then
     mkdir -p "$root/etc/apt/apt.conf.d"
     {
@@ -41,7 +41,7 @@ if [ -d "$root/etc/apt" ]; then
     } >"$root/etc/apt/apt.conf.d/95transom-proxy"
 fi
 
-# dnf.conf(5) has one proxy, and every user reads the file: one with a password comes from the environment alone
+# dnf.conf(5) has one proxy, and every user can read the file: a proxy with a password comes from the environment only
 if [ -f "$root/etc/dnf/dnf.conf" ] && ! grep -q '^proxy *=' "$root/etc/dnf/dnf.conf"; then
     proxy=${HTTPS_PROXY:-${HTTP_PROXY:-}}
     case $proxy in

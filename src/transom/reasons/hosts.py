@@ -241,6 +241,13 @@ HOSTS: Final[tuple[Reason, ...]] = (
         "Preparing", "itself", "Transom is preparing the Containers feature, the host name and the firewall."
     ),
     define_condition(
+        "ProfileNotLoaded",
+        "after",
+        "`spec.windows.powerShell`: Transom wrote the proxy to the profile of Windows PowerShell, but the execution policy of"
+        " the host, from group policy or `Set-ExecutionPolicy`, does not load unsigned profiles.",
+        "Set the policy to `RemoteSigned`, or set `spec.windows.powerShell` to `false`",
+    ),
+    define_condition(
         "ProxyAuthentication",
         "after",
         "The proxy refuses the credentials of the host (407).",

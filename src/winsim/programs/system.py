@@ -12,6 +12,7 @@ from winsim import access
 from winsim.computer import Invocation
 from winsim.filesystem import FileError, SimulatedDirectory
 from winsim.interpreter import Shell
+from winsim.programs.powershell_sessions import run_session_command
 from winsim.programs.security import run_acl_command
 from winsim.tasks import Task, TaskError
 
@@ -144,7 +145,7 @@ async def run_powershell(call: Invocation) -> int:
             return 0
         call.write_output(f"{hashlib.sha256(call.host.files.read(hashed[1])).hexdigest().upper()}\n")
         return 0
-    for answering in (run_acl_command, run_local_user_command):
+    for answering in (run_acl_command, run_local_user_command, run_session_command):
         if (answer := answering(call, text)) is not None:
             return answer
     call.host.unknown.append("powershell.exe")

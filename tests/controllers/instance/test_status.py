@@ -30,11 +30,12 @@ from transom.windows.nodes.fetch import FetchAttempt
 from transom.windows.nodes.windows_instance import WindowsInstanceStatus
 from transom.windows.parts.certificates import DISALLOWED, get_store_path
 from transom.windows.parts.downtime import DeferredRestart, Downtime
+from transom.windows.parts.execution_policy import MACHINE
 from transom.windows.parts.trust import TrustedCertificate
 from transom.windows.planning.planner import Plan
 from transom.windows.registry.edits import CreateKey, SetValue
 from transom.windows.registry.registry import Registry
-from transom.windows.registry.values import build_dword
+from transom.windows.registry.values import build_dword, build_sz
 
 PROXY = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example")
 BOTH = Egress(Secret("http://p:1"), Secret("http://p:1"), "x.example", parse_bundle(ROOT_1).certificates)
@@ -117,6 +118,15 @@ def test_a_distrusted_certificate() -> None:
     condition = status.build_pass_conditions(BOTH, PassResult(state, Plan()))["TrustApplied"]
     assert shown(condition) == "False/Distrusted"
     assert x509.load_pem_x509_certificate(ROOT_1.encode()).subject.rfc4514_string() in condition.message
+
+
+def test_a_profile_that_the_execution_policy_does_not_load() -> None:
+    state = ObservedState(Registry().apply_edits([SetValue(MACHINE, "ExecutionPolicy", build_sz("AllSigned"))]))
+    asked = msgspec.structs.replace(PROXY, windows=WindowsSettings(power_shell=True))
+    condition = status.build_pass_conditions(asked, PassResult(state, Plan()))["ProxyApplied"]
+    assert shown(condition) == "False/ProfileNotLoaded"
+    assert "AllSigned" in condition.message
+    assert shown(status.build_pass_conditions(PROXY, PassResult(state, Plan()))["ProxyApplied"]) == "True/Applied"
 
 
 def test_a_certificate_of_group_policy_is_named() -> None:

@@ -4,6 +4,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
+from lab.machine import Machine
+from tests.hosts.egress import settings as egress_settings
+from tests.hosts.machines import FIRST, SECOND, WineHost
 from tests.hosts.simulated import SimulatedHost
 from tests.support.virtual_time import run_in_virtual_time
 
@@ -16,7 +19,7 @@ from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.ssh_client import Timeouts
 from transom.proxy.secret import Secret
-from transom.proxy.settings import Egress
+from transom.proxy.settings import Egress, WindowsSettings
 from transom.windows.host.queries import LEDGER
 from transom.windows.planning.planner import build_desired_settings, plan
 from transom.windows.planning.queries import build_initial_queries
@@ -28,7 +31,7 @@ SERVICES = {"containerd": (), "kubelet": ("containerd",), "other": ()}
 URL = "http://proxy.x:3128"
 # the limits of a pass count seconds of the test: 900 are 90,000 of the host
 SETTINGS = PassSettings(Owner("transom", "test", 1), timeouts=Timeouts(60, 60, 900))
-DURATIONS = (59, 61, 90, 119, 121, 179, 180)
+DURATIONS = (59, 61, 90, 119, 120, 121, 179, 180)
 
 _Result = TypeVar("_Result")
 
@@ -90,6 +93,26 @@ def test_a_slow_service_is_restarted_once(service: str, what: str, seconds: int,
         assert cluster.starts() == [count + 1 for count in before]
         again = await act()
         assert (again.error, again.result) == (None, "unchanged")
+        assert cluster.starts() == [count + 1 for count in before]
+
+    run_on_host(work)
+
+
+@pytest.mark.parametrize("removes", [False, True], ids=["apply", "removal"])
+@pytest.mark.parametrize("seconds", [59, 90, 120, 180])
+def test_services_that_are_all_slow_in_both_are_restarted_once(seconds: int, removes: bool) -> None:
+    async def work(cluster: Cluster) -> None:
+        act: Callable[[], Awaitable[PassResult]] = cluster.remove if removes else cluster.apply
+        if removes:
+            assert (await cluster.apply()).error is None
+        before = cluster.starts()
+        for service in ("containerd", "kubelet"):
+            for what in ("stop", "start"):
+                cluster.slow(service, what, seconds)
+        result = await act()
+        assert (result.error, result.restarted) == (None, ("containerd", "kubelet"))
+        assert cluster.sees_proxy() == [not removes] * 2
+        assert (await act()).result == "unchanged"
         assert cluster.starts() == [count + 1 for count in before]
 
     run_on_host(work)
@@ -258,3 +281,63 @@ def test_a_note_that_a_newer_version_wrote_is_looked_at() -> None:
         assert (await cluster.apply()).result == "unchanged"
 
     run_on_host(work)
+
+
+@pytest.mark.parametrize("removes", [False, True], ids=["apply", "removal"])
+@pytest.mark.parametrize("seconds", [59, 120, 180])
+def test_a_host_that_has_just_booted_is_waited_for(seconds: int, removes: bool) -> None:
+    """A service that is still starting cannot be stopped (1061): its restart begins when it runs."""
+
+    async def work(cluster: Cluster) -> None:
+        act: Callable[[], Awaitable[PassResult]] = cluster.remove if removes else cluster.apply
+        if removes:
+            assert (await cluster.apply()).error is None
+        cluster.slow("kubelet", "start", seconds)
+        await cluster.host.reboot()
+        assert cluster.states() == ["RUNNING", "START_PENDING"]
+        before = cluster.starts()
+        assert (await act()).error is None
+        assert cluster.states() == ["RUNNING", "RUNNING"]
+        assert cluster.sees_proxy() == [not removes] * 2
+        assert cluster.starts() == [count + 1 for count in before]
+        assert (await act()).result == "unchanged"
+        assert cluster.starts() == [count + 1 for count in before]
+
+    run_on_host(work)
+
+
+@pytest.mark.parametrize("seconds", [59, 120, 180])
+def test_a_service_that_a_person_is_stopping_stays_stopped(seconds: int) -> None:
+    async def work(cluster: Cluster) -> None:
+        cluster.slow("kubelet", "stop", seconds)
+        services = cluster.host.simulated.services
+        services.stop("kubelet")
+        for _ in range(2):
+            assert (await cluster.apply()).error is None
+        assert (cluster.states(), cluster.starts()) == (["RUNNING", "STOPPED"], [2, 1])
+        assert (await cluster.apply()).result == "unchanged"
+        await services.start("kubelet")
+        assert cluster.sees_proxy() == [True, True]
+
+    run_on_host(work)
+
+
+@pytest.mark.lab
+async def test_a_removal_in_wine_waits_for_a_service_that_stops_slowly(machine: Machine) -> None:
+    """Wine's service manager is another implementation; the minutes are those of the simulated host."""
+    wine = WineHost(machine)
+    await wine.restore()
+    settings, windows = egress_settings(), WindowsSettings(services=(FIRST, SECOND))
+    desired = build_desired_settings(Egress(Secret(URL), Secret(URL), ".svc", windows=windows))
+    convergence = Convergence(settings, build_initial_queries(desired), lambda state: plan(desired, state, b"0" * 16))
+    assert (await convergence.run(wine.access, NoHostKeys())).error is None
+    before = [await wine.starts(name) for name in (FIRST, SECOND)]
+    machine.set_stop_seconds(SECOND, 15)
+    try:
+        removed = await removal.restore_host_state(wine.access, NoHostKeys(), settings)
+        assert (removed.error, set(removed.restarted)) == (None, {FIRST, SECOND})
+        assert [await wine.starts(name) for name in (FIRST, SECOND)] == [count + 1 for count in before]
+        assert (await removal.restore_host_state(wine.access, NoHostKeys(), settings)).result == "unchanged"
+        assert [await wine.starts(name) for name in (FIRST, SECOND)] == [count + 1 for count in before]
+    finally:
+        machine.set_stop_seconds(SECOND, 0)

@@ -113,6 +113,21 @@ def answer(greeting: bytes) -> Listen:
     return listening
 
 
+def close(text: bytes) -> Listen:
+    """A server of TCP that says this and closes each connection."""
+
+    @asynccontextmanager
+    async def listening() -> AsyncIterator[int]:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(text)
+            writer.close()
+
+        async with await asyncio.start_server(talk, "127.0.0.1", 0) as server:
+            yield server.sockets[0].getsockname()[1]
+
+    return listening
+
+
 @asynccontextmanager
 async def accepting_nothing() -> AsyncIterator[int]:
     """A port whose queue of connections is full: the kernel answers to no further one."""
@@ -143,6 +158,10 @@ CONNECTING: tuple[tuple[str, Listen, type[HostError], str], ...] = (
     ("no TCP", accepting_nothing, Unreachable, "no TCP connection"),
     ("a port without a server", answer(b""), KeyExchangeTimedOut, "--connect-timeout"),
     ("a banner alone", answer(b"SSH-2.0-OpenSSH_for_Windows_9.5\r\n"), KeyExchangeTimedOut, "--connect-timeout"),
+    # PowerShell/openssh-portable, sshd.c, drop_connection: the first up to v9.5.0.0, the second at a915f06c7
+    ("too many connections", close(b"Exceeded MaxStartups\r\n"), Unreachable, "MaxStartups"),
+    ("a penalty", close(b"Not allowed at this time\r\n"), Unreachable, "PerSourcePenalties"),
+    ("no host key can be read", close(b""), Unreachable, "host keys"),
     ("a domain controller is away", serve(slow=60.0), LoginTimedOut, "--login-timeout"),
 )
 COMMANDS: tuple[tuple[str, Listen, type[HostError], str], ...] = (

@@ -2,9 +2,10 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 import pytest
@@ -191,3 +192,46 @@ async def test_nothing_is_sent_that_says_nothing_and_the_end_is_said(tmp_path: P
 def test_no_cipher_needs_packets_that_say_nothing() -> None:
     """They hide the IV of a cipher in CBC mode (RFC 4251, section 9.3.1), and nothing else."""
     assert all(cipher.endswith(("-ctr", "@openssh.com")) for cipher in CIPHERS)
+
+
+@pytest.mark.parametrize("silent", [("127.0.0.9",), ("127.0.0.9", "127.0.0.10")])
+async def test_an_address_of_a_name_that_does_not_answer_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, silent: Sequence[str]
+) -> None:
+    """Windows registers the addresses of all its cards in DNS, also of those that nobody reaches."""
+    async with AsyncExitStack() as stack:
+        port = await stack.enter_async_context(server(ED25519))
+        for address in silent:
+            await stack.enter_async_context(_accept_nothing(address, port))
+
+        async def resolve(host: str, port: int, **_: object) -> list[Any]:
+            assert host == "win-1.corp.example"
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (item, port)) for item in (*silent, "127.0.0.1")]
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+        access = Access("win-1.corp.example", port, keys=(pem(),))
+        async with connect(access, NoHostKeys(), QUICK) as connection:
+            assert connection.get_extra_info("peername")[0] == "127.0.0.1"
+
+
+async def test_a_name_none_of_whose_addresses_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def resolve(*_: object, **__: object) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (item, 1)) for item in ("127.0.0.9", "127.0.0.10")]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+    with pytest.raises(Unreachable, match="no connection to port 1"):
+        async with connect(Access("win-1.corp.example", 1, keys=(pem(),)), NoHostKeys(), QUICK):
+            pass
+
+
+@asynccontextmanager
+async def _accept_nothing(address: str, port: int) -> AsyncIterator[None]:
+    """A port whose queue of connections is full: the kernel answers to no further one."""
+    with socket.socket() as listening, socket.socket() as first, socket.socket() as second:
+        listening.bind((address, port))
+        listening.listen(0)
+        for item in (first, second):
+            item.setblocking(False)
+            item.connect_ex((address, port))
+        await asyncio.sleep(0.2)
+        yield

@@ -14,7 +14,8 @@ from winsim import Host, access, commands, loops, server, services, sftp
 from winsim.access import KeyAccess
 from winsim.computer import Invocation
 from winsim.filesystem import READ, FileSystem, Handle, SimulatedFile
-from winsim.programs import registry, security, setup, system
+from winsim.interpreter import Shell
+from winsim.programs import powershell_sessions, registry, security, setup, system
 from winsim.programs import services as service_programs
 from winsim.tasks import TaskScheduler
 
@@ -76,6 +77,46 @@ def _copy_ends_at_nothing(host: Host, patch: Patch) -> None:
 
 def _open_ledger(host: Host, patch: Patch) -> None:
     host.edit([CreateKey(LEDGER)])
+
+
+def _other_profile(host: Host, patch: Patch) -> None:
+    patch.setattr(powershell_sessions, "PROFILE", r"C:\Windows\SysWOW64\WindowsPowerShell\v1.0\profile.ps1")
+
+
+def _other_policy(host: Host, patch: Patch) -> None:
+    listed = powershell_sessions.list_policies
+    patch.setattr(powershell_sessions, "list_policies", lambda host: listed(host) | {"LocalMachine": "Unrestricted"})
+
+
+def _compares_hosts(host: Host, patch: Patch) -> None:
+    compare = powershell_sessions.WebProxy.is_bypassed
+    patch.setattr(
+        powershell_sessions.WebProxy, "is_bypassed", lambda proxy, url: compare(proxy, url.rpartition("//")[2]) if url else True
+    )
+
+
+def _error_in_constrained_mode(host: Host, patch: Patch) -> None:
+    run = system.run_session_command
+
+    def answer(call: Invocation, text: str) -> int | None:
+        if "= 'ConstrainedLanguage'" not in text:
+            return run(call, text)
+        call.write_output("mode ConstrainedLanguage\nerrors 1\n")
+        return 0
+
+    patch.setattr(system, "run_session_command", answer)
+
+
+def _list_of_directory(host: Host, patch: Patch) -> None:
+    copy = commands.COMMANDS["copy"]
+
+    def copy_anew(shell: Shell, rest: str) -> object:
+        code = copy(shell, rest)
+        if "kept.txt" in rest:
+            host.files.set_access(host.files.get_file(rf"{OWN}\kept.txt"), acl=(), protected=False)
+        return code
+
+    patch.setitem(commands.COMMANDS, "copy", copy_anew)
 
 
 def _no_times(host: Host, patch: Patch) -> None:
@@ -166,6 +207,10 @@ CHECKS = {
     "prompt": Breaker(_reads_no_input),
     "ledger-closed": Breaker(_open_ledger),
     "base-closed": Breaker(_open_windows),
+    "powershell-profile": Breaker(_other_profile),
+    "powershell-policy": Breaker(_other_policy),
+    "powershell-proxy": Breaker(_compares_hosts),
+    "powershell-constrained": Breaker(_error_in_constrained_mode),
 }
 """Of those that only read."""
 _USERS = "*S-1-5-32-545:(OI)(CI)RX"
@@ -175,6 +220,7 @@ TRIALS = {
     "rename-taken": Breaker(_renames_over),
     "directory-closed": Breaker(lambda host, patch: _icacls_without(host, patch, "/inheritance:r", "closed"), ("user",)),
     "directory-open": Breaker(lambda host, patch: _icacls_without(host, patch, _USERS, "made"), ("user",)),
+    "copy-kept": Breaker(_list_of_directory),
     "registry-import": Breaker(_damaged_is_refused),
     "key-closed": Breaker(lambda _, patch: patch.setattr(KeyAccess, "protect", lambda *_: None), ("user",)),
     "regini": Breaker(lambda _, patch: patch.setattr(KeyAccess, "replace", lambda *_: None)),
@@ -183,6 +229,7 @@ TRIALS = {
     "firewall": Breaker(lambda host, _: host.blocked.add("netsh.exe")),
     "service-environment": Breaker(_own_variables_ignored),
     "certificate": Breaker(_not_trusted),
+    "powershell-start": Breaker(_other_profile),
     "user": Breaker(_users_may_all),
     "cleared": Breaker(lambda host, _: host.blocked.add("Remove-LocalUser")),
 }

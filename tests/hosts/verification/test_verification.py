@@ -5,7 +5,7 @@ import json
 import os
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -40,8 +40,14 @@ from transom.hosts.passes.verification import LIFE, SystemIdentity, Verification
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.steps.change_checks import CLEAR, build_change_checks
 from transom.hosts.steps.checks import CHECKS
+from transom.hosts.steps.powershell_checks import POWERSHELL_CHECKS, POWERSHELL_START
+from transom.windows.parts import execution_policy
+from transom.windows.parts.powershell import PROFILE
+from transom.windows.registry.edits import Edit, SetValue
+from transom.windows.registry.values import build_dword, build_sz
 from winsim import Host, Simulator
 from winsim.editions import SERVER_2019, SERVER_2022, SERVER_2025, Edition
+from winsim.programs import system
 
 SEEN = parse_record(Path("docs/verified.yaml").read_bytes())
 EDITIONS: dict[str, tuple[Edition, str]] = {
@@ -117,6 +123,48 @@ async def test_what_a_killed_one_left_goes(host: SimulatedHost, monkeypatch: pyt
     assert left(host.simulated) != before
     await verify_host(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=("rename-taken",))
     assert left(host.simulated) == before
+
+
+async def test_a_profile_that_a_killed_one_left_goes_and_one_of_the_host_stays(host: SimulatedHost) -> None:
+    for content, is_gone in ((POWERSHELL_START.files[0][1], True), (b"# theirs", False)):
+        host.simulated.files.write(PROFILE, content)
+        found = await verify_host(
+            host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=("powershell-start",)
+        )
+        assert found.checks[0].verdict == ("pass" if is_gone else "not applicable")
+        assert (host.simulated.files.find(PROFILE) is None) == is_gone
+
+
+@pytest.mark.parametrize("policy", ["AllSigned", "Restricted", "RemoteSigned", "Bypass"])
+async def test_a_policy_that_loads_no_profile_is_as_transom_reads_it(host: SimulatedHost, policy: str) -> None:
+    """In whatever scope: group policy overrides the machine's."""
+    scopes: tuple[Sequence[Edit], ...] = (
+        [SetValue(execution_policy.MACHINE, "ExecutionPolicy", build_sz(policy))],
+        [
+            SetValue(execution_policy.MACHINE, "ExecutionPolicy", build_sz("Unrestricted")),
+            SetValue(execution_policy.POLICY, "EnableScripts", build_dword(policy != "Restricted")),
+            SetValue(execution_policy.POLICY, "ExecutionPolicy", build_sz(policy)),
+        ],
+    )
+    for edits in scopes:
+        host.simulated.edit(edits)
+        only = ("powershell-policy", "powershell-start")
+        found = await verify_host(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=only)
+        assert differing(found.checks) == {}
+        assert policy in found.checks[0].seen and f"policy {policy}" in found.checks[1].seen
+
+
+async def test_powershell_that_says_nothing_or_is_constrained_answers_nothing(
+    host: SimulatedHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only = (*_ids(POWERSHELL_CHECKS), "powershell-start")
+    host.simulated.constrained = True
+    found = await verify_host(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=only)
+    assert differing(found.checks) == dict.fromkeys(("powershell-proxy", "powershell-start"), "not applicable")
+    host.simulated.constrained = False
+    monkeypatch.setattr(system, "run_session_command", lambda *_: 0)
+    found = await verify_host(host.access, NoHostKeys(), settings(), rehearsal=create_rehearsal(), only=only)
+    assert differing(found.checks) == dict.fromkeys(only, "not applicable")
 
 
 def _ids(checks: tuple[object, ...]) -> list[str]:

@@ -11,12 +11,14 @@ from tests.support.workers.hosts import Simulated
 from transom.hosts.errors import PutBack, RestartsFailed
 from transom.hosts.owner import Owner
 from transom.hosts.passes import configure as configuring
+from transom.hosts.passes import removal
 from transom.hosts.passes.base_pass import PassSettings
 from transom.hosts.passes.configure import ConfigureResult, WorkerSpec
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.ssh_client import Timeouts
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
+from transom.windows.host.queries import LEDGER
 from transom.windows.payload.worker import Facts
 from winsim import Simulator
 
@@ -54,7 +56,7 @@ def run_upgrade(path: Path, work: Callable[[Upgrade], Coroutine[Any, Any, None]]
 @pytest.mark.server
 @pytest.mark.parametrize("what", ["stop", "start"])
 @pytest.mark.parametrize("service", ["containerd", "kubelet"])
-@pytest.mark.parametrize("seconds", [59, 61, 90, 119, 121, 180])
+@pytest.mark.parametrize("seconds", [59, 61, 90, 119, 120, 121, 180])
 def test_an_upgrade_with_a_slow_service(tmp_path: Path, service: str, what: str, seconds: int) -> None:
     async def work(upgrade: Upgrade) -> None:
         setattr(upgrade.host.host.services.get(service), f"{what}_seconds", seconds)
@@ -66,6 +68,21 @@ def test_an_upgrade_with_a_slow_service(tmp_path: Path, service: str, what: str,
         assert upgrade.host.environments("containerd")[-1]["CONTAINERD_X"] == "1.1.0"
         assert (await upgrade.configure()).result == "unchanged"
         assert upgrade.starts() == [count + 1 for count in before]
+
+    run_upgrade(tmp_path, work)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("service", ["containerd", "kubelet"])
+@pytest.mark.parametrize("seconds", [59, 90, 120, 180])
+def test_the_removal_of_a_node_with_a_slow_service(tmp_path: Path, service: str, seconds: int) -> None:
+    async def work(upgrade: Upgrade) -> None:
+        host = upgrade.host.host
+        host.services.get(service).stop_seconds = seconds
+        for expected in ("changed", "unchanged"):
+            result = await removal.restore_host_state(upgrade.host.access, NoHostKeys(), SETTINGS)
+            assert (result.error, result.result, result.remains) == (None, expected, ())
+            assert host.services.find(service) is None and host.registry.find_key(LEDGER) is None
 
     run_upgrade(tmp_path, work)
 

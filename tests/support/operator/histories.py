@@ -26,6 +26,9 @@ from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.ssh.ssh_client import Timeouts, compute_public_hash, format_public_key
 from transom.kube.resources import EGRESS_PROXIES
 from transom.proxy.secret import Secret
+from transom.windows.parts import winhttp, winhttp_value
+from transom.windows.parts.powershell import PROFILE
+from transom.windows.parts.profile_text import BEGIN, END
 from transom.windows.registry.edits import SetValue
 from transom.windows.registry.values import build_sz
 from winsim import Host
@@ -63,6 +66,9 @@ class Histories:
         self.version, self.payload = FIRST, write(directory / FIRST)
         self.bad_words: dict[str, int] = {}
         self.bad_versions: dict[str, int] = {}
+        self.windows: dict[str, Any] = {}
+        self.profiles: dict[int, bytes] = {}
+        """What administrators have written into the profile of Windows PowerShell, by the number of the host."""
         self.stack = contextlib.AsyncExitStack()
 
     async def begin(self) -> None:
@@ -134,7 +140,9 @@ class Histories:
                 self.heal()
             case "admin":
                 name = f"ADMIN_{draw.randint(0, 3)}"
-                draw.choice(self.hosts).edit([SetValue(MACHINE, name, build_sz(f"{self.number}"))])
+                number = draw.randrange(HOSTS)
+                self.hosts[number].edit([SetValue(MACHINE, name, build_sz(f"{self.number}"))])
+                self.write_line(number, f"# {name} {self.number}\r\n".encode())
             case "key" if not self.key_edited:
                 # the one before has come to every host
                 self.key_edited, self.key = True, new_key()
@@ -146,13 +154,26 @@ class Histories:
         self.number += 1
         if what is not None:
             self.proxy = f"http://{what}-{self.number}.corp.example:3128"
+            # `draw` decides what happens: what it gives next stays the same
+            fields = random.Random(str(draw.getstate()))
+            self.windows = {
+                "environmentScope": fields.choice(("Services", "Both")),
+                "winHTTP": fields.random() < 0.5,
+                "powerShell": fields.random() < 0.5,
+            }
         if self.proxy.startswith(f"http://{BAD}"):
             self.bad_words.setdefault(self.proxy, 0)
             self.bad_words[self.proxy] += 1
         endpoint = f"https://registry-{draw.randint(0, 2)}.corp.example/{self.number}"
         # nothing answers Transom itself: where it has to be Ready there is none
         checks = {"readinessEndpoints": [endpoint], "readinessPolicy": "Report"} if checked else {}
-        await self.cluster.proxy(httpProxy=self.proxy, httpsProxy=self.proxy, networks=NETWORKS, **checks)
+        await self.cluster.proxy(httpProxy=self.proxy, httpsProxy=self.proxy, networks=NETWORKS, windows=self.windows, **checks)
+
+    def write_line(self, number: int, line: bytes) -> None:
+        """An administrator adds a line at the end of the profile of Windows PowerShell."""
+        files = self.hosts[number].files
+        files.write(PROFILE, (files.read(PROFILE) if files.find(PROFILE) is not None else b"") + line)
+        self.profiles[number] = self.profiles.get(number, b"") + line
 
     async def upgrade(self, *, bad: bool) -> None:
         """Another version, by another operator; a wrong one's kubelet ends as soon as it runs."""
@@ -217,6 +238,7 @@ class Histories:
             assert not node["spec"].get("unschedulable") and not node["metadata"]["annotations"].keys() & set(MARKS), node
             keys = [line.decode() for line in host.files.read(KEYS).split(b"\r\n") if line]
             assert keys == [format_public_key(self.key)], f"{host.name} is opened by {keys}"
+        self.check_fields()
         assert [admins_of(host) for host in self.hosts] == admins, "a value of an administrator's is another one"
         for proxy, numbers in self.wrong.items():
             most = (2 if self.flawed else 1) * self.bad_words[proxy]
@@ -224,6 +246,22 @@ class Histories:
         for version, numbers in self.runs.items():
             assert len(numbers) <= 2 * self.bad_versions[version], f"{version} has come to {sorted(numbers)}"
         assert self.kubelets.most_away <= self.most, f"{self.kubelets.most_away} nodes were away, and {self.most} may be"
+
+    def check_fields(self) -> None:
+        """Every host has what the fields of `spec.windows` ask for, and the profile has the lines of administrators."""
+        has_machine = self.windows["environmentScope"] == "Both"
+        for number, host in enumerate(self.hosts):
+            value = host.registry.find_value(MACHINE, "HTTP_PROXY")
+            assert (value is not None) == has_machine, f"{host.name}: {value}"
+            win_http = host.registry.find_value(winhttp.KEY, winhttp_value.VALUE)
+            assert (win_http is not None) == self.windows["winHTTP"], f"{host.name}: {win_http}"
+            content = host.files.read(PROFILE) if host.files.find(PROFILE) is not None else b""
+            wanted = self.windows["powerShell"]
+            assert (self.proxy.encode() in content) == wanted, f"{host.name}: {content!r}"
+            assert content.count(BEGIN.encode()) == wanted, f"{host.name}: {content!r}"
+            before, _, rest = content.partition(BEGIN.encode())
+            after = rest.partition(f"{END}\r\n".encode())[2]
+            assert before + after == self.profiles.get(number, b""), f"{host.name}: {content!r}"
 
     async def is_ready(self) -> bool:
         found = (await self.cluster.client.get(EGRESS_PROXIES, "cluster")).value

@@ -219,13 +219,14 @@ SHELL = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\PowerShell\1\ShellIds\Microsoft.
     ],
 )
 def test_an_execution_policy_that_loads_no_profile_is_told(edits: list[SetValue], told: str | None) -> None:
-    """It is read once a block is to be written, and not again."""
+    """By every plan: a policy can come after the block."""
     state = host(THEIRS, Registry().apply_edits(edits))
     result = planned(state, ASKED)
     assert result.reads.keys == (POLICY, SHELL)
     assert [f"policy {told} of" in text for text in result.warnings] == ([True] if told else [])
     after = planned(predict_state(state, result), ASKED)
-    assert (after.reads.keys, after.warnings) == ((), ())
+    assert (bool(after), after.warnings) == (False, result.warnings)
+    assert questions.build_follow_up_queries(questions.build_initial_queries(build_desired_settings(ASKED)), after) is None
     assert planned(predict_state(state, result), NOTHING).reads.keys == ()
 
 

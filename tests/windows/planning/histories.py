@@ -34,6 +34,18 @@ _MANAGED: Final = (
     ("containerd",),
     ("Containerd", "KUBELET"),
     ("containerd", "cloud-node-manager"),
+    (),
+)
+POLICIES: Final = ("AllSigned", "Restricted", "RemoteSigned")
+PROFILES: Final = (
+    None,
+    None,
+    b"",
+    b"Set-Alias ll Get-ChildItem\r\n",
+    b"$a = 1\n$b = 2",
+    b"\xff\xfe" + "$a = 'ü'\r\n".encode("utf-16-le"),
+    b"\xef\xbb\xbf",
+    b"# Transom begin: of somebody's\r\n$c = 3\r\n# Transom end\r\n$d = 4\r\n",
 )
 
 
@@ -47,6 +59,7 @@ class Apply(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     scope: Literal["Services", "Machine", "Both"] = "Services"
     services: tuple[str, ...] = _MANAGED[0]
     win_http: bool = False
+    power_shell: bool = False
     when: When = "now"
     expected: bool = True
     cut: int | None = None
@@ -58,7 +71,12 @@ class Apply(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
             Secret(self.https) if self.https else None,
             self.no_proxy if self.http or self.https else "",
             tuple(_bundle()[number] for number in self.trust),
-            WindowsSettings(environment_scope=self.scope, services=self.services, win_http=self.win_http),
+            WindowsSettings(
+                environment_scope=self.scope,
+                services=self.services,
+                win_http=self.win_http,
+                power_shell=self.power_shell,
+            ),
         )
 
 
@@ -130,16 +148,45 @@ class SetWinHttp(msgspec.Struct, frozen=True, tag=True):
     data: str | None = None
 
 
+class Policy(msgspec.Struct, frozen=True, tag=True):
+    """Group policy trusts a certificate, or no longer."""
+
+    number: int
+    present: bool
+
+
+class SetExecutionPolicy(msgspec.Struct, frozen=True, tag=True):
+    """The execution policy is set, by group policy or by an administrator; None: it is not set any more."""
+
+    policy: str | None
+    by_group: bool = False
+
+
+class EditProfile(msgspec.Struct, frozen=True, tag=True):
+    """An administrator edits the profile of Windows PowerShell.
+
+    `add` writes a line at its end, `put` one before its beginning, `sign` signs it, `unsign` takes the signature out, `drift`
+    changes our block, `lose` takes it out, `delete` deletes the file.
+    """
+
+    how: Literal["add", "put", "sign", "unsign", "drift", "lose", "delete"]
+
+
 Step = Apply | Boot | Appear | Vanish | Halt | AddItem | TakeItem | Write | Drift | SetMachine | Trust | SetWinHttp
+Step |= Policy | SetExecutionPolicy | EditProfile
 
 
 class History(msgspec.Struct, frozen=True):
-    """What is there at first: `stores` of certificates, variables of the machine (`name=value`), data of WinHTTP's value."""
+    """What is there at first.
+
+    `stores` of certificates, variables of the machine (`name=value`), data of WinHTTP's value, the profile of PowerShell.
+    """
 
     steps: tuple[Step, ...]
     stores: tuple[bool, bool] = (True, True)
     machine: tuple[str, ...] = ()
     win_http: str | None = None
+    profile: bytes | None = None
 
 
 @functools.cache
@@ -161,14 +208,18 @@ def drawn(given: random.Random, *, cuts: bool = True) -> History:
             steps += _meanwhile(given, number)
     machine = tuple(f"{name}=old.theirs.example" for name in ("HTTP_PROXY", "No_Proxy") if given.random() < 0.3)
     win_http = given.choice((None, None, "abc0"))
-    return History(tuple(steps), (given.random() < 0.8, given.random() < 0.8), machine, win_http)
+    stores = (given.random() < 0.8, given.random() < 0.8)
+    return History(tuple(steps), stores, machine, win_http, given.choice(PROFILES))
 
 
 def _edited(given: random.Random, last: Apply, *, cuts: bool) -> Apply:
     """The settings with one field changed."""
     new = _apply(given, cuts=cuts)
     field = given.choice(
-        ("http", "http", "https", "no_proxy", "trust", "scope", "services", "services", "services", "win_http")
+        (
+            *("http", "http", "https", "no_proxy", "trust", "scope", "services", "services", "services", "win_http"),
+            *("power_shell", "power_shell"),
+        )
     )
     return msgspec.structs.replace(last, **{field: getattr(new, field)}, when=new.when, cut=new.cut, power=new.power)
 
@@ -185,10 +236,15 @@ def _meanwhile(given: random.Random, number: "itertools.count[int]") -> tuple[St
         return (_of_others(given, number, service),)
     if kind < 0.8:
         return (Halt(service, given.random() < 0.5),)
-    if kind < 0.94:
+    if kind < 0.85:
+        return (EditProfile(given.choice(("add", "put", "sign", "unsign", "unsign", "drift", "drift", "lose", "delete"))),)
+    if kind < 0.89:
+        return (SetExecutionPolicy(given.choice((None, *POLICIES)), given.random() < 0.5),)
+    if kind < 0.97:
         how: Literal["deleted", "changed", "doubled"] = given.choice(("deleted", "changed", "doubled"))
         return (Drift(given.choice((service, service, "")), given.choice(OURS), how),)
-    return (Trust(given.randrange(3), given.random() < 0.5),)
+    change = Trust if kind < 0.99 else Policy
+    return (change(given.randrange(3), given.random() < 0.5),)
 
 
 def _of_others(given: random.Random, number: "itertools.count[int]", service: str) -> Step:
@@ -226,6 +282,7 @@ def _apply(given: random.Random, *, cuts: bool) -> Apply:
         given.choice(("Services", "Services", "Machine", "Both")),
         given.choice(_MANAGED),
         win_http=given.random() < 0.5,
+        power_shell=given.random() < 0.5,
         when=given.choice(("now",) * 8 + ("boot", "manual")),
         expected=given.random() < 0.5,
         cut=cut,

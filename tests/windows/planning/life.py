@@ -12,6 +12,8 @@
 What administrators do to Transom's own items follows the contract: put right while it is configured, left on removal.
 """
 
+import itertools
+import re
 from typing import Final
 
 import msgspec
@@ -21,22 +23,41 @@ from tests.windows.planning.histories import MARK, OURS, History, Step
 from tests.windows.planning.model_host import STORES, ModelHost, Run
 from tests.windows.planning.shadow import compare
 
+from transom.windows import ledger
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, SERVICES
-from transom.windows.parts import certificates, winhttp, winhttp_value
-from transom.windows.planning.planner import build_desired_settings
+from transom.windows.parts import certificates, execution_policy, powershell, winhttp, winhttp_value
+from transom.windows.parts.powershell import PROFILE
+from transom.windows.planning.planner import Plan, build_desired_settings
 from transom.windows.registry.edits import CreateKey, DeleteKey, DeleteValue, Edit, SetValue
 from transom.windows.registry.registry import Registry
-from transom.windows.registry.values import Value, ValueType, build_binary, build_expand_sz, build_multi_sz, build_sz
+from transom.windows.registry.values import (
+    Value,
+    ValueType,
+    build_binary,
+    build_dword,
+    build_expand_sz,
+    build_multi_sz,
+    build_sz,
+)
 
+_SIGNATURE: Final = "# SIG # Begin signature block"
+_BLOCK: Final = re.compile(r"^# Transom begin.*?^# Transom end\r?\n?", re.MULTILINE | re.DOTALL)
+_UTF_16: Final = b"\xff\xfe"
 _NEEDS: Final = {"kubelet": ("containerd",), "other": ("kubelet",)}
 
 
-def lived(history: History) -> None:
-    """Takes a host through a history. Raises AssertionError."""
+def lived(history: History) -> frozenset[str]:
+    """Takes a host through a history and returns the parts of which it had something. Raises AssertionError."""
     life = _Life(history)
+    parts = set[str]()
     for step in history.steps:
         life.step(step)
+        if isinstance(step, histories.Apply):
+            recorded = ledger.read(life.host.registry)
+            parts |= {name for name in ledger.PARTS if getattr(recorded, name)}
+            parts |= {"masks"} if recorded.environment.is_hiding_variables else set()
     life.removed()
+    return frozenset(parts)
 
 
 class _Life:
@@ -57,6 +78,13 @@ class _Life:
             edits.append(SetValue(winhttp.KEY, winhttp_value.VALUE, build_binary(bytes.fromhex(history.win_http))))
         self.shadow = Registry().apply_edits(edits)
         self.host = ModelHost(self.shadow, _NEEDS)
+        self.profile = history.profile
+        """The profile of PowerShell as administrators alone have written it."""
+        self._lines = itertools.count(1)
+        self._profile_drifted = False
+        """Whether an administrator has changed our block in it since the last pass that could write it."""
+        if history.profile is not None:
+            self.host.files[PROFILE] = history.profile
         self._drifted: set[tuple[str, str]] = set()
         """Variables of services (of the machine: of none) that an administrator has changed since the last pass."""
         self._handled: set[str] = set()
@@ -102,10 +130,17 @@ class _Life:
                 self._trust(step)
             case histories.SetWinHttp() if not self._torn:
                 self._set_win_http(step)
+            case histories.Policy():
+                self._set_policy(step)
+            case histories.SetExecutionPolicy():
+                self._set_execution_policy(step)
+            case histories.EditProfile():
+                self._edit_profile(step)
             case _:
                 pass
 
     def removed(self) -> None:
+        self.step(histories.EditProfile("unsign"))
         nothing = histories.Apply(scope="Services")
         self.step(nothing)
         self.host.boot_again()
@@ -115,6 +150,8 @@ class _Life:
         assert whole is not None and not whole.done, f"something was left to do: {whole.done.steps}"
         assert self.host.registry.find_key(LEDGER) is None, "the ledger was left"
         compare(self.host.registry, self.shadow, set(map(_path, self._handled)))
+        left = self.host.files.get(PROFILE)
+        assert left == self.profile, f"the profile is {left!r}, and without Transom {self.profile!r}"
 
     def _apply(self, step: histories.Apply) -> None:
         wanted = build_desired_settings(step.egress())
@@ -122,6 +159,8 @@ class _Life:
         faults = self._unreadable(step)
         for service, name in self._drifted:
             self._leave(service, name, step)
+        cut = None if self._profile_drifted else cut
+        before = self.host.files.get(PROFILE)
         starts = {name: run.starts for name, run in self.host.services.items()}
         whole = self.host.run(wanted, step.when, expected=step.expected, cut=cut)
         if whole is None:
@@ -141,6 +180,22 @@ class _Life:
         self._torn = False
         self._put_off = step.when != "now"
         self._services_are_right(step, faults)
+        self._profile_is_right(wanted.profile, before, whole.rest)
+
+    def _profile_is_right(self, block: str, before: bytes | None, rest: Plan) -> None:
+        content = self.host.files.get(PROFILE)
+        is_signed = _SIGNATURE in _decode(content)
+        assert bool(rest.profile_fault) <= is_signed, rest.profile_fault
+        policy = execution_policy.find_unloading_policy(self.host.registry) if block else ""
+        assert any("execution policy" in warning for warning in rest.warnings) == bool(policy), rest.warnings
+        if is_signed:
+            return
+        if self._profile_drifted and not block:
+            self.profile = before
+        self._profile_drifted = False
+        text = _decode(content).replace("\r\n", "\n")
+        assert not block or text.count(block) == 1, f"the profile is {text!r}"
+        assert block or MARK not in text or MARK in _decode(self.profile), f"the profile still has {text!r}"
 
     def _unreadable(self, step: histories.Apply) -> set[str]:
         """The services that cannot have what is wanted."""
@@ -157,7 +212,11 @@ class _Life:
             assert (run.seen is not None) == run.meant, f"{name}: runs {run.seen is not None}, and should {run.meant}"
             if run.seen is None or name not in managed or self._put_off:
                 continue
-            wanted = [number for number in step.trust if self.shadow.find_key(_place(number)) is None]
+            wanted = [
+                number
+                for number in step.trust
+                if self.shadow.find_key(_place(number)) is None and self.shadow.find_key(_policy_place(number)) is None
+            ]
             late = [number for number in wanted if sha1(authorities()[number]) not in run.seen.trusted]
             assert not late, f"{name} has started before certificates {late} came"
             if name in faults:
@@ -304,6 +363,81 @@ class _Life:
             self._drifted.add(("", "WinHTTP"))
         elif ("", "WinHTTP") not in self._drifted:
             self._both(edit)
+
+    def _set_policy(self, step: histories.Policy) -> None:
+        one, path = authorities()[step.number], _policy_place(step.number)
+        if step.present:
+            self._both(SetValue(path, "Blob", certificates.build_blob(der(one), sha1(one))))
+        elif self.shadow.find_key(path) is not None:
+            self._both(DeleteKey(path))
+
+    def _set_execution_policy(self, step: histories.SetExecutionPolicy) -> None:
+        path = execution_policy.POLICY if step.by_group else execution_policy.MACHINE
+        if step.policy is None:
+            self._both(CreateKey(path), DeleteValue(path, "EnableScripts"), DeleteValue(path, "ExecutionPolicy"))
+            return
+        self._both(SetValue(path, "ExecutionPolicy", build_sz(step.policy)))
+        if step.by_group:
+            self._both(SetValue(path, "EnableScripts", build_dword(step.policy != "Restricted")))
+
+    def _edit_profile(self, step: histories.EditProfile) -> None:
+        content = self.host.files.get(PROFILE)
+        text = _decode(content)
+        match step.how:
+            case "add" | "put" | "sign":
+                line = f"# line {next(self._lines)}" if step.how != "sign" else _SIGNATURE
+                if step.how == "sign" and _SIGNATURE in text:
+                    return
+                self.host.files[PROFILE], self.profile = (
+                    _with_line(item, line, at_end=step.how != "put") for item in (content, self.profile)
+                )
+            case "unsign" if _SIGNATURE in text:
+                assert content is not None and self.profile is not None
+                self.host.files[PROFILE], self.profile = (
+                    _encode(item, re.sub(rf"{_SIGNATURE}\r?\n", "", _decode(item))) for item in (content, self.profile)
+                )
+            case "delete" if content is not None and not self._torn:
+                del self.host.files[PROFILE]
+                self.profile, self._profile_drifted = None, False
+            case "drift" | "lose" if content is not None and MARK in text and not self._torn and _SIGNATURE not in text:
+                changed = text.replace("$false", "$true", 1) if step.how == "drift" else _BLOCK.sub("", text, count=1)
+                self.host.files[PROFILE] = _encode(content, changed)
+                is_ours = self.host.registry.find_value(LEDGER, powershell.LINE) is not None
+                self._profile_drifted = is_ours and step.how == "drift"
+                if not self._profile_drifted:
+                    self.profile = self.host.files[PROFILE]
+            case _:
+                pass
+
+
+def _decode(content: bytes | None) -> str:
+    """Return the text of a profile, its byte order mark included; UTF-8 byte by byte."""
+    if content is None:
+        return ""
+    return content.decode("utf-16-le" if content.startswith(_UTF_16) else "latin-1")
+
+
+def _encode(content: bytes, text: str) -> bytes:
+    """Return the bytes of a text in the encoding of `content`."""
+    return text.encode("utf-16-le" if content.startswith(_UTF_16) else "latin-1")
+
+
+def _with_line(content: bytes | None, line: str, *, at_end: bool) -> bytes:
+    """Return a profile with another line, with the line ends that it has."""
+    text = _decode(content)
+    line_end = "\n" if "\n" in text and "\r\n" not in text else "\r\n"
+    mark = next((mark for mark in ("\ufeff", "\xef\xbb\xbf") if text.startswith(mark)), "")
+    rest = text.removeprefix(mark)
+    if at_end:
+        missing = line_end if rest and not rest.endswith("\n") else ""
+        return _encode(content or b"", f"{mark}{rest}{missing}{line}{line_end}")
+    return _encode(content or b"", f"{mark}{line}{line_end}{rest}")
+
+
+def _policy_place(number: int) -> str:
+    one = authorities()[number]
+    store = certificates.get_policy_store_path(certificates.ROOT if one.subject == one.issuer else certificates.CA)
+    return rf"{store}\{sha1(one)}"
 
 
 def _path(service: str) -> str:

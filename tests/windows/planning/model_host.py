@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from transom.hosts.steps.facts_parser import merge_states
-from transom.windows.host.host_state import DesiredState, ObservedState, Service, ServiceState
+from transom.windows.host.host_state import DesiredState, FileWrite, ObservedState, Service, ServiceState
 from transom.windows.host.queries import ENVIRONMENT, LEDGER, RESTARTS, SERVICES, Queries
 from transom.windows.parts import certificates
 from transom.windows.parts.plan_builder import When
@@ -15,6 +15,7 @@ from transom.windows.registry.edits import DeleteKey, DeleteValue, Edit, SetValu
 from transom.windows.registry.registry import Key, Registry
 from transom.windows.registry.values import ValueType, build_sz
 
+POLICY_STORES = tuple(map(certificates.get_policy_store_path, (certificates.ROOT, certificates.CA)))
 STORES = tuple(map(certificates.get_store_path, (certificates.ROOT, certificates.CA)))
 SALT = b"0123456789abcdef"
 
@@ -42,11 +43,12 @@ class Whole(msgspec.Struct, frozen=True):
 
 
 class ModelHost:
-    """`registry` and `services` are all there is; services in lower case."""
+    """`registry`, `services` and `files` are all there is; services in lower case."""
 
     def __init__(self, registry: Registry, needs: dict[str, tuple[str, ...]]) -> None:
         self.registry, self.needs = registry, needs
         self.services: dict[str, Run] = {}
+        self.files: dict[str, bytes] = {}
         self.boot = 1
         self._booted_with = self._variables(ENVIRONMENT)
 
@@ -73,8 +75,9 @@ class ModelHost:
                 self.start(name)
 
     def trusted(self) -> frozenset[str]:
+        stores = (*STORES, *POLICY_STORES)
         return frozenset(
-            key.path.rsplit("\\", 1)[1] for store in STORES for key in self.registry.list_keys_below(store) if key.get("Blob")
+            key.path.rsplit("\\", 1)[1] for store in stores for key in self.registry.list_keys_below(store) if key.get("Blob")
         )
 
     def _variables(self, path: str) -> dict[str, str]:
@@ -105,7 +108,8 @@ class ModelHost:
                 services.append(Service(spelled, ServiceState.RUNNING if run.seen else ServiceState.STOPPED))
         dependencies = {name: self.needs.get(name, ()) for name in self.services} if asked.dependants else None
         boot = self.boot if asked.boot else None
-        return ObservedState(Registry.merge(found), tuple(services), boot=boot, dependencies=dependencies)
+        contents: dict[str, bytes | None] = {path: self.files[path] for path in asked.files if path in self.files}
+        return ObservedState(Registry.merge(found), tuple(services), boot=boot, dependencies=dependencies, contents=contents)
 
     def _exported(self, path: str) -> Registry:
         key = self.registry.find_key(path)
@@ -135,6 +139,10 @@ class ModelHost:
         """The import, edit by edit, then what the job does."""
         for edit in planned.edits:
             yield lambda edit=edit: self.edit(edit)  # type: ignore[misc]
+        for write in planned.writes:
+            yield lambda write=write: self._write(write)  # type: ignore[misc]
+            if write.ledger_line:
+                yield lambda write=write: self.edit(DeleteValue(LEDGER, write.ledger_line))  # type: ignore[misc]
         skipped = set[str]()
         for name in planned.stop:
             yield lambda name=name: self._stop(name, skipped)  # type: ignore[misc]
@@ -142,6 +150,14 @@ class ModelHost:
             yield lambda name=name: self._start(name, skipped)  # type: ignore[misc]
         if planned.forget:
             yield lambda: self.edit(DeleteKey(LEDGER))
+
+    def _write(self, write: FileWrite) -> None:
+        size = len(self.files[write.path]) if write.path in self.files else None
+        assert size == write.present_size, f"{write.path} is not the file that was read"
+        if write.content is None:
+            del self.files[write.path]
+        else:
+            self.files[write.path] = write.content
 
     def _stop(self, name: str, skipped: set[str]) -> None:
         run, note = self.services.get(name.casefold()), self.registry.find_value(RESTARTS, name)

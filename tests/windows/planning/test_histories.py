@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -24,6 +25,9 @@ from tests.windows.planning.histories import (
     drawn,
 )
 from tests.windows.planning.life import fault, lived, shortest
+
+from transom.proxy.objects import WindowsSettings
+from transom.windows.ledger import PARTS
 
 A, B, C = "http://a.ours.example:3128", "http://alice:hunter2@b.ours.example:3128", "http://alice:hunter3@c.ours.example:3128"
 CONTAINERD, KUBELET, TWO = ("containerd",), ("containerd", "kubelet"), ("containerd", "cloud-node-manager")
@@ -175,6 +179,18 @@ def test_what_failed_once(name: str, machine: tuple[str, ...]) -> None:
 def test_what_was_found_at_random(history: History) -> None:
     """Shortened histories that `benchmarks.histories` has kept."""
     lived(history)
+
+
+def test_every_field_and_every_part_is_drawn() -> None:
+    """A new field of spec.windows, or a new part, fails here until `histories.drawn` draws it."""
+    some = [drawn(random.Random(seed), cuts=False) for seed in range(100)]
+    applied = [step for history in some for step in history.steps if isinstance(step, Apply)]
+    for field in msgspec.structs.fields(WindowsSettings):
+        values = {getattr(step.egress().windows, field.name) for step in applied}
+        # `restart` is decided before a plan is made, which has `when`
+        assert len(values) > 1 or (field.name == "restart" and len({step.when for step in applied}) == 3), field.name
+    assert frozenset[str]().union(*map(lived, some)) == {*PARTS, "masks"}
+    assert {type(step) for history in some for step in history.steps} == set(get_args(Step))
 
 
 @pytest.mark.parametrize("before", [None, "abc0"])

@@ -1,5 +1,5 @@
-# Makes kube-proxy a Windows service, for clusters where privileged containers are not allowed. A task at each start of the machine
-# waits for the pods' network, which comes after the join, and starts the service: a service of its own would be given up after 30 s.
+# Makes kube-proxy a Windows service, for clusters that do not allow privileged containers. A task at each start of the machine
+# waits for the pods' network, which exists after the join, and starts the service: Windows gives up on a service after 30 s.
 param(
     [Parameter(Mandatory = $true)] [string] $Network,
     [string] $ClusterCidr = 'none',
@@ -15,7 +15,7 @@ $command = 'C:\k\kube-log-runner.exe -log-file=C:\var\log\kube-proxy\kube-proxy.
 New-Service -Name 'kube-proxy' -BinaryPathName $command -StartupType Manual -DependsOn 'hns' | Out-Null
 & "$env:SystemRoot\System32\sc.exe" failure kube-proxy reset= 0 actions= restart/10000
 if ($LASTEXITCODE -ne 0) { throw "sc.exe failure kube-proxy: exit code $LASTEXITCODE" }
-# a task's command has at most 261 letters (Microsoft: "schtasks create")
+# a task's command has at most 261 characters (Microsoft: "schtasks create")
 $start = "powershell.exe -NoProfile -ExecutionPolicy Bypass -File C:\k\kube-proxy-start.ps1 -Service -Network $Network -ClusterCidr $ClusterCidr -Dsr $Dsr -Node $node"
 Set-Content -LiteralPath 'C:\k\kube-proxy-start.cmd' -Value "@$start" -Encoding ascii
 & "$env:SystemRoot\System32\schtasks.exe" /create /f /tn kube-proxy /sc onstart /ru SYSTEM /rl highest /tr 'C:\k\kube-proxy-start.cmd'

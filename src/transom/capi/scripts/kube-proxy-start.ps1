@@ -1,6 +1,6 @@
-# Starts kube-proxy once the pods' network is there: HNS knows it by name, and in an overlay kube-proxy needs an address of the
-# node's own subnet (kubernetes v1.36.3, pkg/proxy/winkernel/proxier.go), which the script beside this one prints. In a container
-# it becomes kube-proxy; with -Service it writes the service's configuration and starts that.
+# Starts kube-proxy when the pods' network exists: HNS lists it by name, and in an overlay kube-proxy requires an address of the
+# node's own subnet (kubernetes v1.36.3, pkg/proxy/winkernel/proxier.go), which the script next to this one prints. In a container
+# it becomes kube-proxy; with -Service it writes the configuration of the service and starts it.
 param(
     [Parameter(Mandatory = $true)] [string] $Network,
     [string] $ClusterCidr = 'none',
@@ -20,7 +20,7 @@ if ($Service) {
     $kubeconfig = 'C:\etc\kubernetes\kubelet.conf'
 }
 else {
-    # Go does not see a container's mounts at their own paths: those of the kubeconfig get the sandbox before them
+    # Go does not see a container's mounts at their own paths: paths in the kubeconfig get the path of the sandbox as prefix
     $mounted = "$env:CONTAINER_SANDBOX_MOUNT_POINT\var\lib\kube-proxy\kubeconfig.conf"
     $kubeconfig = "$env:CONTAINER_SANDBOX_MOUNT_POINT\kube-proxy\kubeconfig.conf"
     $configuration = "$env:CONTAINER_SANDBOX_MOUNT_POINT\kube-proxy\kube-proxy.conf"

@@ -1,5 +1,5 @@
-# Gives the kubelet's service what this machine's kubelet is to be started with: the arguments of kubelet-arguments.txt, one in
-# each line, and the node's name of the join configuration. The service is changed, not made anew: it keeps its environment.
+# Sets the arguments of the kubelet service: those of kubelet-arguments.txt, one per
+# line, and the node's name from the join configuration. The service is changed, not created again: it keeps its environment.
 $ErrorActionPreference = 'Stop'
 $service = Get-CimInstance -ClassName Win32_Service -Filter "Name = 'kubelet'"
 if ($null -eq $service) {

@@ -1,7 +1,7 @@
 @echo off
 setlocal EnableExtensions DisableDelayedExpansion
-rem Puts the egress proxy and the trusted CAs of proxy.reg on this machine and restarts the services that must see them.
-rem Called before kubeadm join; and after it with "after-join": what was taken away meanwhile is put back, and the file goes.
+rem Sets the egress proxy and the trusted CAs of proxy.reg on this machine and restarts the services that use them.
+rem Runs before kubeadm join; and after it with "after-join": restores what was removed in between, and deletes the file.
 set "HERE=%~dp0"
 set "REGFILE=%HERE%proxy.reg"
 set "LOG=%HERE%proxy.log"
@@ -76,11 +76,11 @@ exit /b 1
 if "%MODE%"=="after-join" del "%REGFILE%" 2>nul
 exit /b %RESULT%
 
-rem The ledger is for SYSTEM and Administrators alone before its first line is in it, with all that will lie below it. regini, for
-rem where .NET is not to be had (Constrained Language Mode): 1 Administrators, 17 SYSTEM.
+rem Only SYSTEM and Administrators can read the ledger and the keys below it, before its first value is written. regini is for
+rem hosts without .NET (Constrained Language Mode): 1 Administrators, 17 SYSTEM.
 :close
 "%REG%" add "%LEDGER%" /f /reg:64 >nul 2>nul
-rem Wine gives a new key a default value, which is no line of the ledger.
+rem Wine gives a new key a default value, which does not belong to the ledger.
 "%REG%" delete "%LEDGER%" /ve /f /reg:64 >nul 2>nul
 "%POWERSHELL%" -NoProfile -NonInteractive -Command "$ErrorActionPreference = 'Stop'; $acl = New-Object -TypeName Security.AccessControl.RegistrySecurity; $acl.SetSecurityDescriptorSddlForm('D:P(A;CI;KA;;;SY)(A;CI;KA;;;BA)', 'Access'); Set-Acl -LiteralPath 'HKLM:\SOFTWARE\Transom' -AclObject $acl" >nul 2>nul
 if not errorlevel 1 exit /b 0
@@ -93,8 +93,8 @@ if not errorlevel 1 exit /b 0
 set "RESULT=1"
 exit /b 0
 
-rem %1 service: ABSENT when there is none of that name, LOST when it has not, or no longer, the environment that it should.
-rem An environment that the image brings cannot be merged here: nothing is imported, a pass over SSH can do it.
+rem %1 service: ABSENT if it does not exist, LOST if it does not have, or no longer has, the expected environment.
+rem An environment from the image cannot be merged here: nothing is imported; a pass over SSH can merge it.
 :look
 set "ABSENT_%1="
 set "LOST_%1="
@@ -119,7 +119,7 @@ set "LOST_%1=1"
 set "LOST=1"
 exit /b 0
 
-rem %1 service: where there is none, none is half made.
+rem %1 service: removes the remains of one that does not exist.
 :without
 if not defined ABSENT_%1 exit /b 0
 >"%HERE%without-%1" echo %1
@@ -127,7 +127,7 @@ if not defined ABSENT_%1 exit /b 0
 "%REG%" delete "%LEDGER%\Environment\Services\%1" /f /reg:64 >nul 2>nul
 exit /b 0
 
-rem %1 store: what it holds before the import, and which of its keys there are.
+rem %1 store: which keys exist and what they hold before the import.
 :keep
 call :has %1 NEW_%1
 call :has %1\Certificates EMPTY_%1
@@ -140,7 +140,7 @@ set "%2="
 if errorlevel 1 set "%2=1"
 exit /b 0
 
-rem %1 store: certificates that were there before stay as they were, and the ledger does not call them ours.
+rem %1 store: existing certificates stay unchanged, and the ledger does not record them as added.
 :restore
 if defined NEW_%1 call :made %1
 if defined EMPTY_%1 call :made %1\Certificates
@@ -165,7 +165,7 @@ if not defined THERE exit /b 0
 "%REG%" add "%LEDGER%\Certificates\%1" /v %2 /t REG_SZ /d "{\"added\":false}" /f /reg:64 >nul 2>nul
 exit /b 0
 
-rem STATE: the number on the third line that sc query prints (its words are translated); empty: no such service.
+rem STATE: the number on the third line of sc query (its words are translated); empty: the service does not exist.
 :state
 set "STATE="
 set "LINE=0"
@@ -178,7 +178,7 @@ set /a LINE+=1
 if %LINE%==3 set "STATE=%1"
 exit /b 0
 
-rem start and stop return before the state is reached: ask again while waiting.
+rem start and stop return before the state is reached: query again while waiting.
 :stop
 set "TRIES=0"
 call :state %1

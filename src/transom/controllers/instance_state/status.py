@@ -35,8 +35,8 @@ from transom.windows.host.ledger_entries import LedgerError
 from transom.windows.nodes import fetch
 from transom.windows.nodes.node_identity import Identity
 from transom.windows.nodes.windows_instance import LastChange, WindowsInstanceStatus
-from transom.windows.parts import certificates
-from transom.windows.planning.planner import Plan
+from transom.windows.parts import certificates, powershell
+from transom.windows.planning.planner import Plan, build_desired_settings
 
 TYPES: Final = (
     "Ready",
@@ -125,9 +125,9 @@ def build_pass_conditions(egress: Egress, result: PassResult) -> Conditions:
         _is_reboot_pending(egress, state, cached),
         _build_pending_condition(egress, cached, _explain_failed_fetch(egress, result)),
     )
-    conditions["ProxyApplied"] = _build_proxy_condition(
-        egress, left, error, pending, hides=cached.environment.is_hiding_variables
-    )
+    unloaded = powershell.describe_unloaded(build_desired_settings(egress), state.registry)
+    masks = cached.environment.is_hiding_variables
+    conditions["ProxyApplied"] = _build_proxy_condition(egress, left, error, pending, unloaded, hides=masks)
     conditions["TrustApplied"] = _build_trust_condition(egress, state, left, error, cached)
     if put_off is not None:
         conditions |= {type_: put_off for type_ in ("ProxyApplied", "TrustApplied") if conditions[type_].status == "True"}
@@ -280,7 +280,13 @@ def _list_remaining_steps(result: PassResult) -> tuple[Step, ...] | None:
 
 
 def _build_proxy_condition(
-    egress: Egress, remaining_steps: tuple[Step, ...] | None, error: HostError | None, pending: bool, *, hides: bool
+    egress: Egress,
+    remaining_steps: tuple[Step, ...] | None,
+    error: HostError | None,
+    pending: bool,
+    unloaded: str,
+    *,
+    hides: bool,
 ) -> Condition:
     hidden = _HIDDEN if hides else ""
     if isinstance(error, WrongEnvironmentType | ServiceDisabled | ProfileNotWritten):
@@ -293,6 +299,8 @@ def _build_proxy_condition(
         return Condition("True", "NotConfigured", f"no proxy is configured, and Transom has set none on the host{hidden}")
     if pending:
         return Condition("False", "PendingBoot", "the machine environment is set; services see it after the next reboot")
+    if unloaded:
+        return Condition("False", "ProfileNotLoaded", f"the managed services have the proxy settings, but {unloaded}")
     return Condition("True", "Applied", f"the managed services have the proxy settings{hidden}")
 
 

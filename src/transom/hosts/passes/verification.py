@@ -25,8 +25,9 @@ from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.ssh_client import Access
 from transom.hosts.steps.change import LEAVING_SECONDS
 from transom.hosts.steps.change_checks import CLEAR, build_change_checks
-from transom.hosts.steps.checks import CHECKS, LONG_LINE, HostCheck
+from transom.hosts.steps.checks import CHECKS, LONG_LINE
 from transom.hosts.steps.gather import gather
+from transom.hosts.steps.host_check import HostCheck
 from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import LEDGER, Queries
 
@@ -213,7 +214,7 @@ def _build_scripts(name: str, checks: Sequence[HostCheck]) -> list[Script]:
         Script(_CLEARING, _render_check(name, CLEAR)),
         Script(_ORIGIN, _render_script(name, read_template("origin.cmd"))),
     ]
-    return [*scripts, *(Script(*file) for check in checks for file in check.files)]
+    return [*scripts, *dict.fromkeys(Script(*file) for check in checks for file in check.files)]
 
 
 def _render_check(name: str, check: HostCheck) -> bytes:

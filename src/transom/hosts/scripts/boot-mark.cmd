@@ -1,4 +1,4 @@
-rem %1 file: which boot this is. Where Windows counts none, a value of a key that is in memory alone, and gone after the next.
+rem %1 file: identifies this boot. If Windows does not count boots: a value of a key in memory, which the next boot deletes.
 :boot
 "%REG%" query "@BOOT@" /v BootId /reg:64 >"%~1" 2>nul
 if not errorlevel 1 exit /b 0

@@ -1,6 +1,6 @@
 @echo off
 setlocal EnableExtensions DisableDelayedExpansion
-rem Takes the host, imports the change, hands the restarts to a job of its own, and reads the host again.
+rem Locks the host, imports the change, starts the job that restarts services, and reads the host again.
 set "BASE=@BASE@"
 set "PASS=p-@TAG@-@ID@"
 set "TAKE=t-@TAG@-@ID@"
@@ -26,16 +26,16 @@ set "ROUNDS=0"
 set "WAITED=0"
 set "SCANNED=0"
 set "OVER="
-rem It is the only pause of these scripts.
+rem These scripts have no other way to wait.
 "%PING%" -n 1 127.0.0.1 >nul 2>nul
 if errorlevel 1 goto unpaused
 
-rem A lock is made with all that it says, and then gets its name: no lock is ever seen without owner and boot.
+rem The lock is complete before it is renamed to its final name: no lock exists without owner and boot.
 :take
 set /a ROUNDS+=1
 if %ROUNDS% GTR 10 goto held
 if %ROUNDS% GTR 3 "%PING%" -n 2 127.0.0.1 >nul
-rem Written once: a virus scanner reads what is new, and while it does a directory cannot be renamed.
+rem Created once: a virus scanner reads new files, and meanwhile the directory cannot be renamed.
 if exist "%BASE%\%TAKE%\%PASS%" goto named
 mkdir "%BASE%\%TAKE%" 2>nul
 >"%BASE%\%TAKE%\owner.txt" echo @OWNER@
@@ -57,7 +57,7 @@ if "%THEIRS%"=="-" goto held
 if %THEIRS% LSS %GENERATION% goto ours
 goto held
 
-rem No other pass holds the host, and the directory cannot be renamed: a program has its files open.
+rem No other pass has locked the host, and the directory cannot be renamed: a program has its files open.
 :scanned
 set /a SCANNED+=1
 if %SCANNED% GTR @SCAN@ goto unscanned
@@ -73,7 +73,7 @@ exit /b 1
 >"%RESULT%" echo @ResultWord.PING_BLOCKED@
 exit /b 1
 
-rem From before this boot: nothing of it runs any more.
+rem The lock is older than this boot: its pass no longer runs.
 :void
 ren "%LOCK%" %VOID% 2>nul
 if not exist "%BASE%\%VOID%\boot-%BOOT%" goto voided
@@ -83,7 +83,7 @@ goto held
 rmdir /s /q "%BASE%\%VOID%" 2>nul
 goto take
 
-rem Of an earlier pass that is known to be over; its script or its restarts may still run: they hold a file open.
+rem The lock of an earlier pass that has ended. Its script or its restarts may still run: they keep a file open.
 :ours
 del "%LOCK%\alive" 2>nul
 del "%LOCK%\job" 2>nul
@@ -122,7 +122,7 @@ if %WAITED% GTR @WAIT@ goto gather
 "%PING%" -n 2 127.0.0.1 >nul
 goto release
 
-rem The job goes on without this script; when it is over the lock is gone.
+rem The job continues without this script; when it ends, it removes the lock.
 :follow
 if not exist "%LOCK%\%PASS%" goto gather
 set /a WAITED+=1
@@ -161,7 +161,7 @@ set "TRIES=0"
 :fence
 move /y "%HERE%\generation" "%BASE%\generation-@TAG@" >nul 2>nul
 if not exist "%HERE%\generation" goto import
-rem A virus scanner may just be reading it.
+rem A virus scanner may be reading it.
 set /a TRIES+=1
 echo waiting 1>&2
 if %TRIES% GTR @SCAN@ goto import
@@ -188,7 +188,7 @@ exit /b 0
 
 @WRITING@
 
-rem Read before an earlier pass had ended on the host: what it did is not to be done once more.
+rem The host was read before an earlier pass ended: its changes must not be repeated.
 :overtaken
 >>"%RESULT%" echo @ResultWord.OVERTAKEN@
 exit /b 0

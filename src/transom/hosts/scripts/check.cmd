@@ -1,10 +1,11 @@
 @echo off
 setlocal EnableExtensions DisableDelayedExpansion
-rem One question of `transom verify host`; what it prints is judged by who asked.
+rem One check of `transom verify host`; Transom evaluates the output.
 set "HERE=@BASE@\@PASS@"
 set "OWN=C:\TransomVerify"
 set "SC=%SystemRoot%\System32\sc.exe"
 set "REG=%SystemRoot%\System32\reg.exe"
+set "FIND=%SystemRoot%\System32\find.exe"
 set "CMD=%SystemRoot%\System32\cmd.exe"
 set "PING=%SystemRoot%\System32\ping.exe"
 set "NETSH=%SystemRoot%\System32\netsh.exe"

@@ -1,9 +1,9 @@
-rem The ledger is for SYSTEM and Administrators alone before its first line is in it, with all that will lie below it.
-rem Where .NET is not to be had (Constrained Language Mode): regini, 1 Administrators, 17 SYSTEM, key by key.
+rem Only SYSTEM and Administrators can read the ledger and the keys below it, before its first value is written.
+rem If .NET is not available (Constrained Language Mode): regini, 1 Administrators, 17 SYSTEM, for each key.
 :close
 set "OPEN="
 "%REG%" add "@LEDGER@" /f /reg:64 >nul 2>nul
-rem Wine's reg gives a new key a default value, which is no line of the ledger.
+rem Wine's reg gives a new key a default value, which does not belong to the ledger.
 "%REG%" delete "@LEDGER@" /ve /f /reg:64 >nul 2>nul
 echo closing 1>&2
 "%POWERSHELL%" -NoProfile -NonInteractive -Command "$ErrorActionPreference = 'Stop'; $acl = New-Object -TypeName Security.AccessControl.RegistrySecurity; $acl.SetSecurityDescriptorSddlForm('D:P(A;CI;KA;;;SY)(A;CI;KA;;;BA)', 'Access'); Set-Acl -LiteralPath 'HKLM:\SOFTWARE\Transom' -AclObject $acl" >nul 2>nul

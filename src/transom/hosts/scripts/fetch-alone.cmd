@@ -1,6 +1,6 @@
 @echo off
 setlocal EnableExtensions DisableDelayedExpansion
-rem A fetch without a change: what it found goes to standard output.
+rem Fetches without a change; the result goes to standard output.
 set "HERE=@BASE@\@PASS@"
 set "CURL=%SystemRoot%\System32\curl.exe"
 set "RESULT=%HERE%\result.txt"

@@ -1,4 +1,4 @@
-rem What the services would see of the world: one endpoint after the other, until one answers.
+rem Fetches the endpoints with the environment of the services, one after the other, until one answers.
 if not exist "%CURL%" goto nocurl
 set "FETCHED="
 @FETCHES@

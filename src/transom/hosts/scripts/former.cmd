@@ -1,6 +1,6 @@
-rem What an earlier version left where everybody may make directories goes unread, where it is an administrator's. First it is
-rem moved to where nobody else finds it, which works only while nobody has anything of it open; there a link goes without what
-rem it leads to.
+rem An earlier version left a directory where every user can create directories. If an administrator owns it, it is removed
+rem without being read. First it is moved to a place that other users do not know, which works only while no file in it is open.
+rem A link is removed without its target.
 :former
 if exist "@FORMER@\" call :aside
 for /d %%d in (%BASE%\f-*) do call :bury "%%d"

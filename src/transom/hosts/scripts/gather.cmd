@@ -1,7 +1,7 @@
 @echo off
 setlocal EnableExtensions DisableDelayedExpansion
 echo @OutputMarker.BEGUN@
-rem Reads what Transom wants to know of this host into one file, "gathered", in a directory of its own.
+rem Reads the state of the host into one file, "gathered", in a directory of its own.
 set "BASE=@BASE@"
 set "SC=%SystemRoot%\System32\sc.exe"
 set "REG=%SystemRoot%\System32\reg.exe"
@@ -10,7 +10,7 @@ set "ICACLS=%SystemRoot%\System32\icacls.exe"
 set "POWERSHELL=%SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe"
 set "TRIES=0"
 @SECURE@
-rem A script that calls this one has a directory already, and its result comes along.
+rem A script that calls this one has a directory already, and its result is included.
 set "NAME=%TRANSOM_PASS%"
 if defined NAME goto claimed
 :claim
@@ -36,7 +36,7 @@ set "TRIES=0"
 :join
 copy /y /b %PARTS% gathered >nul 2>nul
 if not errorlevel 1 goto joined
-rem A virus scanner may just be reading what was written.
+rem A virus scanner may be reading the new files.
 set /a TRIES+=1
 if %TRIES% GTR 10 exit /b 1
 "%PING%" -n 2 127.0.0.1 >nul
@@ -72,8 +72,8 @@ if errorlevel 1 goto missing
 call :part %1.txt
 exit /b 0
 
-rem %1 name, %2 key, %3 places of store, "Certificates" and name among the parts of a path. Long lines, which hold the
-rem certificates themselves, are not looked at beyond their second word. Where reg complains, each store is asked for.
+rem %1 name, %2 key, %3 positions of the store, "Certificates" and the name among the parts of a path. Of long lines, which contain
+rem the certificates, only the first two words are read. If reg reports errors, each store is queried.
 :walk
 echo reading 1>&2
 set "WALKED="

@@ -1,7 +1,7 @@
-rem What a session starts ends with it. A task without a trigger goes on, and leaves nothing in the System log.
+rem Programs that a session starts end with it. A task without a trigger continues, and writes nothing to the System log.
 "%SCHTASKS%" /create /tn TransomRestart /xml "%HERE%\task.xml" /f >nul 2>nul
 if errorlevel 1 goto byservice
-rem Wine's says that it was done, and does nothing.
+rem Wine's schtasks reports success and does nothing.
 "%SCHTASKS%" /query /tn TransomRestart >"%HERE%\task.txt" 2>nul
 set "ENTERED="
 for %%f in ("%HERE%\task.txt") do if %%~zf GTR 0 set "ENTERED=1"
@@ -17,7 +17,7 @@ if %TRIES% GTR 20 goto byservice
 if %TRIES% GTR 3 "%PING%" -n 2 127.0.0.1 >nul
 goto begin
 
-rem Where Windows refuses it: a service that never answers the SCM, which notes that as errors (7009, 7000).
+rem If Windows refuses the task: a service that never answers the SCM, which logs errors 7009 and 7000.
 :byservice
 "%SCHTASKS%" /delete /tn TransomRestart /f >nul 2>nul
 set "TRIES=0"
@@ -39,7 +39,7 @@ set /a TRIES+=1
 if %TRIES% GTR 60 goto nojob
 if %TRIES% GTR 3 "%PING%" -n 2 127.0.0.1 >nul
 goto beginning
-rem The task may have begun after all: then nothing of the service is left to do.
+rem The task may have started after all; then the service has nothing to do.
 :begun
 if exist "%HERE%\job-task.txt" call :withdraw
 exit /b 0

@@ -1,3 +1,3 @@
-rem Between the stops and the starts: directories, files, services, and then the services' registry values.
+rem Between stops and starts: directories, files, services, and then the registry values of the services.
 call :install
 @AFTER@

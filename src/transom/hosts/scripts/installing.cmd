@@ -1,4 +1,4 @@
-rem What is to be there.
+rem Creates what is required.
 :install
 @STEPS@
 if not exist "%HERE%\install.reg" exit /b 0
@@ -10,14 +10,14 @@ set "UNWELL=1"
 del "%HERE%\install.reg" 2>nul
 exit /b 0
 
-rem What goes; the ledger forgets it when nothing went wrong.
+rem Removes the rest; the ledger drops it if there was no error.
 :finish
 @FINISH@
 if defined UNWELL exit /b 0
 if exist "%HERE%\ledger.reg" "%REG%" import "%HERE%\ledger.reg" /reg:64 >nul 2>nul
 exit /b 0
 
-rem %1 program: Defender leaves out what it opens, where Defender runs. A policy may forbid it; then pulls take longer.
+rem %1 program: Defender, if it runs, does not scan the files that it opens. A policy can forbid it; then pulls take longer.
 :exclude
 "%POWERSHELL%" -NoProfile -NonInteractive -Command "if (Get-Process -Name 'MsMpEng' -ErrorAction SilentlyContinue) { Add-MpPreference -ExclusionProcess '%~1' }" >nul 2>nul
 exit /b 0
@@ -25,14 +25,14 @@ exit /b 0
 "%POWERSHELL%" -NoProfile -NonInteractive -Command "if (Get-Process -Name 'MsMpEng' -ErrorAction SilentlyContinue) { Remove-MpPreference -ExclusionProcess '%~1' }" >nul 2>nul
 exit /b 0
 
-rem %1 directory: what was in use when it was replaced
+rem %1 directory: removes files that were in use when they were replaced
 :sweep
 del /q "%~1\*.transom-old-*" 2>nul
 exit /b 0
 
-rem %1 path; %2 closed (SYSTEM and Administrators alone), open (Users may read and list; what is made below has what it would
-rem have below C:\), inherit (below a closed one); %3 check: it lies where others may make directories. It gets its access list
-rem where nobody else comes, and then its name.
+rem %1 path; %2 closed (SYSTEM and Administrators only), open (Users can read and list; new files have the access that they would
+rem have below C:\), inherit (below a closed one); %3 check: other users can create directories there. It gets its access list in
+rem a closed directory, and is then moved to its path.
 :directory
 if exist "%~1\" goto owned
 if "%~2"=="inherit" mkdir "%~1" 2>nul
@@ -64,7 +64,7 @@ rmdir "%HERE%\made" 2>nul
 set "UNWELL=1"
 exit /b 0
 
-rem %1 number, %2 the file that was sent, %3 path, %4 aside: what was there before the first time is kept
+rem %1 number, %2 the file that was sent, %3 path, %4 aside: the file from before the first change is kept
 :place
 set "STAGED=%BASE%\%~2"
 if exist "%~3" goto occupied
@@ -77,7 +77,7 @@ ren "%~3" "%~nx3.transom-before" 2>nul
 if exist "%~3" goto unplaced
 >"%HERE%\aside-%1" echo %1
 goto free
-rem What is replaced gets another name, which a program in use can get too, and goes when its successor runs.
+rem A replaced file is renamed, which also works for a program in use, and is removed when its successor runs.
 :old
 ren "%~3" "%~nx3.transom-old-@ID@" 2>nul
 :free
@@ -90,7 +90,7 @@ if exist "%~3.transom-old-@ID@" ren "%~3.transom-old-@ID@" "%~nx3" 2>nul
 set "UNWELL=1"
 exit /b 0
 
-rem %1 path, %2 back: what was kept beside it gets its name again
+rem %1 path, %2 back: restores the name of the kept file
 :remove
 del "%~1" 2>nul
 if exist "%~1" ren "%~1" "%~nx1.transom-old-@ID@" 2>nul
@@ -103,7 +103,7 @@ exit /b 0
 set "UNWELL=1"
 exit /b 0
 
-rem %1 number, %2 name, %3 auto or demand, %4 what it depends on (a/b), or /
+rem %1 number, %2 name, %3 auto or demand, %4 its dependencies (a/b), or /
 :service
 set "TRIES=0"
 set "DEPEND=depend= %~4"
@@ -112,7 +112,7 @@ if "%~4"=="/" set "DEPEND="
 for /f "usebackq delims=" %%a in ("%HERE%\image-%1.txt") do "%SC%" create "%~2" binPath= "%%a" start= %3 %DEPEND% >nul 2>nul
 "%SC%" query "%~2" >nul 2>nul
 if not errorlevel 1 exit /b 0
-rem One of that name that was deleted goes when nobody looks at it any more.
+rem A deleted service of that name is removed when no program has it open any more.
 set /a TRIES+=1
 if %TRIES% GTR 20 goto uncreated
 "%PING%" -n 2 127.0.0.1 >nul
@@ -128,7 +128,7 @@ rem %1 name, %2 milliseconds before each restart
 "%SC%" failureflag "%~1" 1 >nul 2>nul
 exit /b 0
 
-rem As :service; a service that cannot be reconfigured is made anew, with all that its key held.
+rem As :service; a service that cannot be reconfigured is created again, with all values of its key.
 :configure
 for /f "usebackq delims=" %%a in ("%HERE%\image-%1.txt") do "%SC%" config "%~2" binPath= "%%a" start= %3 depend= %4 >nul 2>nul
 if not errorlevel 1 exit /b 0

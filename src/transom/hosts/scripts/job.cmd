@@ -1,4 +1,4 @@
-rem Stops and starts services, whether or not anybody is connected; its last act is to let go of the host.
+rem Stops and starts services, also after the connection has ended; its last action is to unlock the host.
 :job
 set "NOTES=@RESTARTS@"
 set "BY=%~2"
@@ -9,14 +9,14 @@ set "DOWN="
 set "LOST="
 set "WAITED=0"
 if not exist "%LOCK%\%PASS%" exit
-rem Two may have been asked, a task and a service: the one that finds the ticket.
+rem A task and a service may both have been started: the one that gets the ticket works.
 ren "%HERE%\task.xml" job-%~2.txt 2>nul
 if not exist "%HERE%\job-%~2.txt" exit
 call :restart >"%LOCK%\job"
 del "%HERE%\*.reg" "%LOCK%\job" 2>nul
 if "%~2"=="task" "%SCHTASKS%" /delete /tn TransomRestart /f >nul 2>nul
 :leave
-rem One line, for without the lock this script may be removed: cmd reads a script line by line.
+rem One line, because this script may be removed once the lock is gone: cmd reads a script line by line.
 (ren "%LOCK%" %VOID% 2>nul & if not exist "%LOCK%\%PASS%" (rmdir /s /q "%BASE%\%VOID%" & exit))
 set /a WAITED+=1
 if %WAITED% GTR 60 exit
@@ -39,7 +39,7 @@ if not exist "%LOCK%\%PASS%" exit
 if "%BY%"=="service" call :withdraw
 exit /b 0
 
-rem A deleted service goes when no program has it open; its key must be gone before the next owner has the host.
+rem A deleted service is removed when no program has it open; its key must be gone before the host is unlocked.
 :withdraw
 set "TRIES=0"
 :withdrawing
@@ -54,9 +54,9 @@ goto withdrawing
 "%REG%" delete "@SERVICES@\TransomRestart" /f /reg:64 >nul 2>nul
 exit /b 0
 
-rem STATE: the number on the third line that sc query prints (its words are translated); empty: no such service.
-rem EXIT: that on the fourth, with which the service ended; 1066 refers to the service's own, on the fifth.
-rem SIGN, HINT: the checkpoint on the sixth, which a pending service counts up, and the seconds within which it is to do so.
+rem STATE: the number on the third line of sc query (its words are translated); empty: the service does not exist.
+rem EXIT: the number on the fourth line, the exit code of the service; 1066 refers to the service's own code on the fifth.
+rem SIGN, HINT: the checkpoint on the sixth line, which a pending service increases, and the seconds in which it must do so.
 :state
 set "STATE="
 set "EXIT="
@@ -91,7 +91,7 @@ set "LATE="
 set "MOVING="
 exit /b 0
 
-rem %1 stop or start, %2 name: now, and then every ten seconds, for the SCM may keep who asks waiting.
+rem %1 stop or start, %2 name: now, and then every ten seconds, because the SCM can block the caller.
 :ask
 if %TRIES% LSS %NEXT% exit /b 0
 if %TRIES% GTR 1 set /a NEXT=TRIES+10
@@ -99,8 +99,8 @@ if %TRIES% GTR 1 set /a NEXT=TRIES+10
 set "CODE=%ERRORLEVEL%"
 exit /b 0
 
-rem %1 seconds for a pending service, from its last checkpoint on, %2 for one that is not, %3 for all: LATE when they are over;
-rem MOVING: it is still within its time since its last checkpoint.
+rem %1 seconds for a pending service since its last checkpoint, %2 for another one, %3 in total: LATE when they are over;
+rem MOVING: it is still within the time since its last checkpoint.
 :await
 set /a TRIES+=1
 if "%STATE%"=="2" goto underway
@@ -122,7 +122,7 @@ set "LATE=1"
 set "MOVING=1"
 exit /b 0
 
-rem %1 name: whether Windows would start it again (its value Start is not SERVICE_DISABLED), before anything is stopped
+rem %1 name: whether Windows would start it again (its value Start is not SERVICE_DISABLED), before any service is stopped
 :enabled
 "%REG%" query "@SERVICES@\%~1" /v Start /reg:64 >"%HERE%\start.txt" 2>nul
 if errorlevel 1 exit /b 0
@@ -136,7 +136,7 @@ if "%STATE%"=="1" exit /b 0
 set "STUCK=1"
 exit /b 0
 
-rem %1 number, %2 name, %3 note, %4 seconds while it stops, %5 seconds while it does not, %6 seconds for all
+rem %1 number, %2 name, %3 note, %4 seconds while it stops, %5 seconds while it does not, %6 seconds in total
 :stop
 call :fresh
 call :state %2
@@ -152,7 +152,10 @@ if not "%STATE%"=="3" call :ask stop %2
 call :state %2
 if "%STATE%"=="1" goto stopped
 if "%STATE%"=="" goto gone
-call :await %4 %5 %6
+rem 1051: a service that depends on it is still stopping, with as much time as this one.
+set "REFUSED=%5"
+if "%CODE%"=="1051" set "REFUSED=%4"
+call :await %4 %REFUSED% %6
 if defined LATE goto stuck
 call :sleep
 goto owed
@@ -183,7 +186,7 @@ exit /b 0
 "%REG%" delete "%NOTES%" /v "%~1" /f /reg:64 >nul 2>nul
 exit /b 0
 
-rem %1 number, %2 name, %3 seconds while it starts, %4 seconds while it does not, %5 seconds for all
+rem %1 number, %2 name, %3 seconds while it starts, %4 seconds while it does not, %5 seconds in total
 :start
 if defined SKIP_%1 exit /b 0
 call :fresh
@@ -191,7 +194,7 @@ call :fresh
 call :state %2
 if "%STATE%"=="4" goto running
 if "%STATE%"=="" goto gone
-rem What was imported is older than the next process, also where the stop came late.
+rem The import is older than the next process, even if the stop was late.
 if "%STATE%"=="1" set "DONE_%1=1"
 if "%STATE%"=="1" call :ask start %2
 call :await %3 %4 %5
@@ -213,7 +216,7 @@ set "DOWN=1"
 set "UNWELL=1"
 if not "%STATE%"=="2" exit /b 0
 if defined MOVING set "MOVES_%1=1"
-rem Its process is younger than the import: it is only waited for from now on.
+rem Its process is newer than the import: from now on the next pass only waits for it.
 if defined DONE_%1 "%REG%" add "%NOTES%" /v "%~2" /t REG_SZ /d started /f /reg:64 >nul 2>nul
 exit /b 0
 

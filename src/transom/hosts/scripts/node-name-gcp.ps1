@@ -1,4 +1,4 @@
-# Prints the name of the instance as its metadata service knows it (Google Cloud, "Predefined metadata keys").
+# Prints the name of the instance from its metadata service (Google Cloud, "Predefined metadata keys").
 $ErrorActionPreference = 'Stop'
 $headers = @{ 'Metadata-Flavor' = 'Google' }
 $uri = 'http://metadata.google.internal/computeMetadata/v1/instance/hostname'

@@ -1,4 +1,4 @@
-rem Which Windows this is, and whether it is one: no Windows has these two programs (Wine: programs/winecfg).
+rem Prints which Windows this is. Only the simulator and Wine have these two programs (Wine: programs/winecfg).
 if exist "%SystemRoot%\System32\winsim.exe" echo stand-in simulated
 if exist "%SystemRoot%\System32\winecfg.exe" echo stand-in Wine
 "%REG%" query "HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\Windows NT\CurrentVersion" /v EditionID /reg:64 2>nul

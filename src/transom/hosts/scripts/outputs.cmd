@@ -1,6 +1,6 @@
 @echo off
 setlocal EnableExtensions DisableDelayedExpansion
-rem Runs scripts of the payload; what each prints is in a file beside it, which is empty where it failed. Its errors are in another.
+rem Runs scripts of the payload. Output is in a file per script, which is empty if the script failed. Errors are in another file.
 set "HERE=@DIRECTORY@"
 set "POWERSHELL=%SystemRoot%\System32\WindowsPowerShell\v1.0\powershell.exe"
 @CALLS@

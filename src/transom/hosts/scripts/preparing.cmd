@@ -1,4 +1,4 @@
-rem 3010: done, and the host has to boot (ERROR_SUCCESS_REBOOT_REQUIRED)
+rem 3010: success, and a reboot is required (ERROR_SUCCESS_REBOOT_REQUIRED)
 :containers
 echo preparing 1>&2
 "%SystemRoot%\System32\dism.exe" /online /enable-feature /featurename:Containers /all /norestart 1>&2
@@ -31,8 +31,8 @@ if not errorlevel 1 exit /b 0
 set "FAILED=1"
 exit /b 0
 
-rem On EC2, EC2Launch keeps the routes to the metadata service, which the switch of an overlay takes away otherwise; before 2.0.2107
-rem it knows no --persistent.
+rem On EC2, EC2Launch keeps the routes to the metadata service, which the switch of an overlay removes otherwise. Versions before
+rem 2.0.2107 have no --persistent.
 :routes
 set "LAUNCH=%SystemDrive%\Program Files\Amazon\EC2Launch\EC2Launch.exe"
 if not exist "%LAUNCH%" exit /b 0
@@ -41,7 +41,7 @@ echo preparing 1>&2
 if errorlevel 1 "%LAUNCH%" run-task add-routes >nul 2>nul
 exit /b 0
 
-rem A directory that is there already has to be SYSTEM's, the Administrators', TrustedInstaller's or this user's.
+rem The owner of an existing directory must be SYSTEM, Administrators, TrustedInstaller or this user.
 :owned
 if not exist "%~1\" exit /b 0
 echo preparing 1>&2

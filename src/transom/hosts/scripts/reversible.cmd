@@ -1,4 +1,4 @@
-rem Whether the new version stays, or the former one comes back.
+rem Keeps the new version if it runs, or restores the previous one.
 if defined STUCK goto settled
 call :steady
 if defined LOST goto undone

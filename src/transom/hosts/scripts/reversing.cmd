@@ -1,4 +1,4 @@
-rem Whether what ran before runs, and goes on doing so for a while.
+rem Checks that the previous version runs, and continues to run for a while.
 :steady
 set "LOOKS=0"
 :looking
@@ -9,7 +9,7 @@ if %LOOKS% GTR @STEADY@ exit /b 0
 "%PING%" -n 2 127.0.0.1 >nul
 goto looking
 
-rem %1 number, %2 name; one that counts up its checkpoint is on its way
+rem %1 number, %2 name; a service whose checkpoint increases is still starting
 :alive
 if defined SKIP_%1 exit /b 0
 if defined MOVES_%1 exit /b 0
@@ -25,7 +25,7 @@ call :finish
 if defined DOWN set "UNWELL=1"
 exit /b 0
 
-rem The host as it was: what was made goes, what was replaced gets its name and its values again, and runs.
+rem Restores the host: removes what was created, restores names and values of what was replaced, and starts the services.
 :reverse
 >>"%RESULT%" echo @ResultWord.REVERSING@
 set "UNWELL="
@@ -42,7 +42,7 @@ if not defined UNWELL if exist "%HERE%\former-ledger.reg" "%REG%" import "%HERE%
 >>"%RESULT%" echo @ResultWord.REVERSED@
 exit /b 0
 
-rem %1 number, %2 name: the ledger has it before it is stopped
+rem %1 number, %2 name: the ledger has the note before the service is stopped
 :owe
 if not defined SKIP_%1 "%REG%" add "%NOTES%" /v "%~2" /t REG_SZ /d running /f /reg:64 >nul 2>nul
 exit /b 0

@@ -1,4 +1,4 @@
-rem Nobody but SYSTEM and Administrators may look into the directory, before anything else is placed in it.
+rem Only SYSTEM and Administrators can access the directory, before any other file is written to it.
 if /i not "%SystemRoot%"=="C:\Windows" goto elsewhere
 echo securing 1>&2
 @WHOSE@

@@ -20,7 +20,7 @@ ERRORS: Final = {
     "5": "access is denied",
     "193": "its program is not a Windows program",
     "577": "Windows does not accept the signature of its program",
-    "1051": "another service that depends on it runs",
+    "1051": "another service that depends on it has not stopped",
     "1053": "it did not respond to the service control manager in time",
     "1058": "it is disabled",
     "1061": "it accepts no requests now",
@@ -30,6 +30,8 @@ ERRORS: Final = {
     "1075": "a service that it depends on does not exist",
 }
 """What `sc start` and `sc stop` exit with (Microsoft Learn, "System Error Codes": 0-499, 500-999, 1000-1299)."""
+_DEPENDANT_RUNS: Final = "1051"
+"""The script waits as long for dependants, which may be stopping, as for the service itself."""
 _NO_REFUSAL: Final = ("", "0", "1", "1056", "1062")
 """Success, Wine's only error, and a service that runs or is stopped already."""
 _NO_EXIT: Final = ("", "0", "1077")
@@ -108,6 +110,7 @@ def describe_disabled_services(names: tuple[str, ...]) -> str:
 
 def _describe_stuck_service(trouble: ServiceTrouble, patience: ServiceTimeouts) -> str:
     is_pending = trouble.state in (str(ServiceState.STOP_PENDING.value), str(ServiceState.START_PENDING.value))
+    is_pending = is_pending or trouble.error == _DEPENDANT_RUNS
     seconds = (
         patience.get_stop_seconds(trouble.name)
         if is_pending

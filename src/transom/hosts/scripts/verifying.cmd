@@ -1,4 +1,4 @@
-rem %1 a directory of the payload that was there before: SYSTEM, Administrators, TrustedInstaller or this user own it
+rem %1 an existing directory of the payload: its owner is SYSTEM, Administrators, TrustedInstaller or this user
 :administrators
 echo verifying 1>&2
 @OWNER@
@@ -7,14 +7,14 @@ set "BAD=1"
 >>"%RESULT%" echo @ResultWord.FOREIGN@ %~1
 exit /b 0
 
-rem %1 a file that was sent, %2 the hash that it must have
+rem %1 a file that was sent, %2 its expected hash
 :verify
 set "STAGED=%BASE%\%~1"
 if not exist "%STAGED%" goto unsent
 echo verifying 1>&2
 "%SystemRoot%\System32\certutil.exe" -hashfile "%STAGED%" SHA256 >"%HERE%\hash.txt" 2>nul
 if "%ERRORLEVEL%"=="0" goto hashed
-rem Some hosts do not let it run.
+rem On some hosts a policy blocks it.
 echo verifying 1>&2
 "%POWERSHELL%" -NoProfile -NonInteractive -Command "(Get-FileHash -LiteralPath '%STAGED%' -Algorithm SHA256).Hash" >"%HERE%\hash.txt" 2>nul
 if not "%ERRORLEVEL%"=="0" goto unhashed

@@ -1,4 +1,4 @@
-rem %1 number, %2 path, %3 size of the file that was read, or new; %4 the value of the ledger that goes afterwards, or -.
+rem %1 number, %2 path, %3 size of the file that was read, or new; %4 the value of the ledger to delete afterwards, or -.
 rem The file is written in place, so that it keeps its access list. Without content it is deleted.
 :write
 set "TRIES=0"
@@ -17,7 +17,7 @@ goto rewrite
 del "%~2" 2>nul
 if not exist "%~2" goto written
 :rewrite
-rem A virus scanner may just be reading it.
+rem A virus scanner may be reading it.
 set /a TRIES+=1
 echo waiting 1>&2
 if %TRIES% GTR 5 goto unwritten

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, Final
 
+import aiohappyeyeballs
 import asyncssh
 
 from transom.hosts.errors import (
@@ -23,9 +24,18 @@ from transom.hosts.errors import (
 from transom.hosts.ssh.algorithms import build_algorithm_options
 from transom.hosts.ssh.incoming import UnsolicitedData
 from transom.hosts.ssh.login_phases import LoginPhases
+from transom.windows.nodes.windows_instance import parse_ip_address
 
 NOT_RESOLVED: Final = "the name cannot be resolved"
 """The message of an `Unreachable` for an address that does not resolve."""
+_NEXT_SECONDS: Final = 0.25
+"""Seconds after which the next address of a name is tried as well (RFC 8305, Connection Attempt Delay)."""
+_MOST_ADDRESSES: Final = 8
+_CLOSED: Final = (
+    "the SSH server has too many connections (MaxStartups), refuses this address for some minutes after failed logins "
+    "(PerSourcePenalties, OpenSSH 9.8 and later), or cannot read its host keys: see the OpenSSH log of the host"
+)
+"""Sources: sshd_config(5); PowerShell/openssh-portable, sshd.c, `drop_connection`; PowerShell/Win32-OpenSSH#1027."""
 GOODBYE_SECONDS: Final = 2.0
 """Seconds in which a host may confirm the end of a connection."""
 
@@ -67,6 +77,8 @@ async def open_connection(
         if proxy_command is not None:
             options["sock"] = stack.enter_context(run_proxy_command(proxy_command))
         async with phases.enforce_limits():
+            if options.get("sock") is None and options.get("tunnel") is None:
+                options["sock"] = await _connect_to_any(_find_hostname(host, options.get("options")), port, stack)
             connection = await asyncssh.connect(host, port, **options)
         try:
             yield connection
@@ -75,6 +87,27 @@ async def open_connection(
             # a server that is gone confirms nothing
             await asyncio.wait([asyncio.ensure_future(connection.wait_closed())], timeout=GOODBYE_SECONDS)
             connection.abort()
+
+
+def _find_hostname(host: str, config: asyncssh.SSHClientConnectionOptions | None) -> str:
+    """Return the name that `~/.ssh/config` has for a host (ssh_config(5), Hostname), or the one that was given."""
+    name = config.config.get("Hostname") if config is not None else None
+    return name if isinstance(name, str) else host
+
+
+async def _connect_to_any(host: str, port: int, stack: ExitStack) -> socket.socket | None:
+    """Connect to the first address of a name that answers; None for an IP address, which asyncssh connects to.
+
+    Windows registers the addresses of each card in DNS by default, also unreachable ones (Microsoft Learn,
+    "EnableAdapterDomainNameRegistration"). asyncio would wait for one address after the other, and the first could take the
+    whole limit (RFC 8305).
+    Raises OSError.
+    """
+    if parse_ip_address(host) is not None:
+        return None
+    infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    connected = await aiohappyeyeballs.start_connection(infos[:_MOST_ADDRESSES], happy_eyeballs_delay=_NEXT_SECONDS)
+    return stack.enter_context(connected)
 
 
 @contextmanager
@@ -124,6 +157,10 @@ def explain_failure(error: Exception, port: int, phases: LoginPhases, *, tried: 
             return Unreachable(NOT_RESOLVED)
         case OSError() if error.filename:
             return Unreachable(f"{error.filename}: {os.strerror(error.errno).lower() if error.errno else 'cannot be used'}")
+        case OSError() | asyncssh.ConnectionLost() if phases.phase == "key exchange":
+            return Unreachable(f"port {port} accepts connections, and closes them before the SSH key exchange; {_CLOSED}")
+        case OSError() if phases.phase == "login":
+            return Unreachable("the connection ended during login")
         case OSError():
             why = f": {os.strerror(error.errno).lower()}" if error.errno else ""
             return Unreachable(f"no connection to port {port}{why}")

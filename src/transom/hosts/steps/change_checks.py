@@ -9,9 +9,11 @@ from collections.abc import AsyncIterator, Sequence
 from transom.common.check_results import Verdict
 from transom.hosts.scripts.template import BASE, fill_template
 from transom.hosts.ssh.transport import Transport
-from transom.hosts.steps.checks import HostCheck, Judge
+from transom.hosts.steps.host_check import HostCheck, Judge
+from transom.hosts.steps.powershell_checks import MARK, POWERSHELL_START
 from transom.windows.host.queries import SERVICES
 from transom.windows.parts.certificates import ROOT, build_blob, get_store_path
+from transom.windows.parts.powershell import PROFILE
 from transom.windows.registry import reg
 from transom.windows.registry.edits import SetValue
 from transom.windows.registry.values import build_multi_sz, build_sz
@@ -78,6 +80,15 @@ def build_change_checks(name: str, authority: bytes) -> tuple[HostCheck, ...]:
             "pods that do not run as administrators cannot read their volumes",
             _render_lines("directory-open"),
             _build_exact_judge("readable"),
+            "with --change",
+        ),
+        HostCheck(
+            "copy-kept",
+            "copy over an existing file keeps its access list",
+            "Microsoft Learn, CopyFile",
+            "after a change of the profile of Windows PowerShell, other users can read or write it",
+            _render_lines("copy-kept"),
+            _build_exact_judge("after", "kept"),
             "with --change",
         ),
         HostCheck(
@@ -165,6 +176,7 @@ def build_change_checks(name: str, authority: bytes) -> tuple[HostCheck, ...]:
             "unused",
             (("certificate.reg", _render_certificate(sha1, authority)),),
         ),
+        POWERSHELL_START,
         HostCheck(
             "user",
             "an ordinary user reads and writes volumes, reads no key and no ledger, and makes no base directory",
@@ -187,7 +199,7 @@ CLEAR = HostCheck(
     "nothing of what was made is left",
     "hosts/scripts/trials/clear.cmd",
     "something named TransomVerify has to be removed by hand",
-    fill_template("trials/clear.cmd", {"KEY": KEY, "STORE": get_store_path(ROOT)}),
+    fill_template("trials/clear.cmd", {"KEY": KEY, "STORE": get_store_path(ROOT), "MARK": MARK, "PROFILE": PROFILE}),
     lambda lines: ("pass" if list(lines) == ["cleared"] else "fail", " ".join(lines)),
     "with --change",
 )

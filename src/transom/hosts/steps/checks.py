@@ -5,35 +5,20 @@ Those that make things and remove them again are `trials`.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal
+from collections.abc import Sequence
 
-from transom.common.check_results import Claim, Verdict
+from transom.common.check_results import Verdict
 from transom.hosts.scripts import light_check
 from transom.hosts.scripts.host_scripts import PROMPT
 from transom.hosts.scripts.template import read_template
 from transom.hosts.ssh.transport import Transport
+from transom.hosts.steps.host_check import HostCheck, Judge
+from transom.hosts.steps.powershell_checks import POWERSHELL_CHECKS
 from transom.windows.host.queries import BOOT, BOOT_MARK, LEDGER
 
-Judge = Callable[[Sequence[str]], tuple[Verdict, str]]
-Ask = Callable[[Transport, str], Awaitable[Sequence[str]]]
-"""Asks for something by the transport, below a directory that is given by its SFTP path. Raises HostError."""
 _HASH = re.compile(r"[0-9A-Fa-f]{64}")
 _OLDEST = 17763
 """The build of Windows Server 2019, the oldest that Kubernetes supports (kubernetes.io, "Windows containers in Kubernetes")."""
-
-
-class HostCheck(Claim, frozen=True):
-    """One question of a machine. `lines` are cmd; `judge` gets what they print, line by line."""
-
-    lines: str
-    judge: Judge
-    where: Literal["everywhere", "with --change", "unused"] = "everywhere"
-    """On which machines: on each; on those that may be changed; of these, on those not yet in use."""
-    files: tuple[tuple[str, bytes], ...] = ()
-    """The files next to the script: names and contents."""
-    ask: Ask | None = None
-    """What is asked once the script has ended; its lines come after the script's."""
 
 
 def build_prefix_judge(wanted: str) -> Judge:
@@ -234,6 +219,7 @@ CHECKS: tuple[HostCheck, ...] = (
         f"{read_template('trials/windows-closed.cmd').strip()}\n{_EXIT}",
         build_prefix_judge("answered"),
     ),
+    *POWERSHELL_CHECKS,
 )
 LONG_LINE = b"one " + b"x" * 20_000 + b"\r\ntwo x\r\n"
 """What `long.txt` holds."""

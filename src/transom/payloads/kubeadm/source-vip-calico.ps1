@@ -1,5 +1,5 @@
-# Prints the address that kube-proxy gives to what it sends on for a Service: that of Calico's endpoint in its overlay; nothing
-# while there is no network. Without an overlay (BGP) kube-proxy asks for none and gets the host's (kubernetes,
+# Prints the source address that kube-proxy uses for Services: the address of the Calico endpoint in the overlay; nothing
+# while no network exists. Without an overlay (BGP) kube-proxy requires none and uses the address of the host (kubernetes,
 # pkg/proxy/winkernel/proxier.go); Calico_ep: sig-windows-tools, hostprocess/calico/kube-proxy/start.ps1.
 param([string] $Network = 'Calico')
 $ErrorActionPreference = 'Stop'

@@ -1,9 +1,9 @@
-# Prints the address that kube-proxy gives to what it sends on for a Service: one of the node's own subnet, which nobody else gets
-# since host-local, the CNI program that gives out addresses, has noted it (containernetworking/plugins, plugins/ipam/host-local;
-# kubernetes/kubernetes#96996). Nothing is printed while there is no such network.
+# Prints the source address that kube-proxy uses for Services: one of the node's own subnet, which host-local, the CNI program
+# that assigns addresses, gives to nobody else once it has recorded it (containernetworking/plugins, plugins/ipam/host-local;
+# kubernetes/kubernetes#96996). Prints nothing while no such network exists.
 #
-# The note is a file named as the address, whose first line is the ID of who has it (backend/disk/backend.go, `Reserve`). It is
-# read first: host-local refuses a second address for one ID, and a script that was ended after the first leaves the note.
+# The record is a file named like the address, whose first line is the ID of its holder (backend/disk/backend.go, `Reserve`). It is
+# read first: host-local refuses a second address for an ID, and a script that was ended after the first call leaves the record.
 param([string] $Network = 'flannel.4096')
 $ErrorActionPreference = 'Stop'
 $id = 'kube-proxy'
@@ -28,7 +28,7 @@ foreach ($file in $files) {
         $file.Name
         exit 0
     }
-    # of a Node that was made again, and has another subnet now
+    # of a Node that was created again and has another subnet now
     Remove-Item -LiteralPath $file.FullName
 }
 $range = @{ subnet = $subnet }

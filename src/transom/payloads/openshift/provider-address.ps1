@@ -1,4 +1,4 @@
-# Prints the address of the host by which others reach the overlay's network; nothing while there is no network.
+# Prints the address of the host at which others reach the overlay network; nothing while no network exists.
 # Get-HnsNetwork: Microsoft Learn, PowerShell module HostNetworkingService.
 $ErrorActionPreference = 'Stop'
 $network = Get-HnsNetwork | Where-Object { $_.Name -eq 'OVNKubernetesHybridOverlayNetwork' } | Select-Object -First 1

@@ -1,6 +1,6 @@
-# Prints the address that kube-proxy gives to what it sends on for a Service: that of an HNS endpoint of its own, attached to the
-# host. Windows has no cmdlet that makes an endpoint (Microsoft Learn, module HostNetworkingService: Get- and Remove- alone), so
-# HNS is called as its own clients do: HNSCall of vmcompute.dll (microsoft/hcsshim, internal/hns/hns.go and hnsendpoint.go).
+# Prints the source address that kube-proxy uses for Services: the address of its own HNS endpoint, which is attached to the
+# host. Windows has no cmdlet that creates an endpoint (Microsoft Learn, module HostNetworkingService: only Get- and Remove-), so
+# the script calls HNS as its own clients do: HNSCall of vmcompute.dll (microsoft/hcsshim, internal/hns/hns.go and hnsendpoint.go).
 $ErrorActionPreference = 'Stop'
 $network = Get-HnsNetwork | Where-Object { $_.Name -eq 'OVNKubernetesHybridOverlayNetwork' } | Select-Object -First 1
 if (-not $network) { exit 0 }
@@ -33,12 +33,12 @@ if (-not $endpoint) {
     $wanted = ConvertTo-Json -InputObject @{ VirtualNetwork = $network.Id; Name = $name; Policies = @() }
     $endpoint = Request 'POST' '/endpoints' $wanted
 }
-# 2: attached, 3: attached and shared (hcsshim, EndpointState); a script that was ended between the two goes on here
+# 2: attached, 3: attached and shared (hcsshim, EndpointState); a script that was ended between the two continues here
 if ($endpoint.State -ne 2 -and $endpoint.State -ne 3) {
     $attach = ConvertTo-Json -InputObject @{ SystemType = 'Host'; CompartmentId = 1 }
     Request 'POST' "/endpoints/$($endpoint.Id)/attach" $attach | Out-Null
 }
-# the address is on the host's adapter that the endpoint is attached to, a moment after it was
+# the address is on the host's adapter to which the endpoint is attached, a moment after it was attached
 for ($try = 1; $try -le 20; $try++) {
     $mac = $endpoint.MacAddress
     $adapter = Get-NetIPConfiguration -AllCompartments -All -Detailed | Where-Object { $_.NetAdapter.LinkLayerAddress -eq $mac }

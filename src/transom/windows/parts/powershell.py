@@ -13,13 +13,13 @@ from transom.proxy.settings import Egress
 from transom.windows.host import ledger_entries
 from transom.windows.host.host_state import Action, DesiredState, FileWrite, Step
 from transom.windows.host.queries import FILE_LIMIT, LEDGER, Queries
+from transom.windows.parts import execution_policy
 from transom.windows.parts.part import About, Assumption
 from transom.windows.parts.plan_builder import PlanBuilder
 from transom.windows.parts.powershell_block import TARGET, build_block, format_block
 from transom.windows.parts.profile_text import ProfileText, UnusableProfile, normalize_block, parse_profile
 from transom.windows.registry.edits import Edit, SetValue
 from transom.windows.registry.registry import Registry
-from transom.windows.registry.values import ValueType, build_sz
 
 PROFILE: Final = r"C:\Windows\System32\WindowsPowerShell\v1.0\profile.ps1"
 """$PROFILE.AllUsersAllHosts: profile.ps1 in $PSHOME (Microsoft Learn, about_Profiles)."""
@@ -39,42 +39,36 @@ ABOUT: Final = About(
         Assumption(
             "`$PROFILE.AllUsersAllHosts` of 64-bit Windows PowerShell is the file that Transom writes",
             "Microsoft Learn, about_Profiles",
-            "`$PROFILE.AllUsersAllHosts` in powershell.exe",
+            "`transom verify host`, check `powershell-profile`",
         ),
         Assumption(
             "cmd's `copy` keeps the access list of an existing file; a new one has that of its directory: Users may read it",
             "Microsoft Learn, CopyFile",
-            r"`icacls C:\Windows\System32\WindowsPowerShell\v1.0\profile.ps1` before and after",
+            "`transom verify host --change`, checks `copy-kept` and `powershell-start`",
         ),
         Assumption(
             "WebProxy compares its bypass list, regular expressions, with `scheme://host[:port]`",
             "microsoft/referencesource ec9fa9ae, webproxy.cs, IsMatchInBypassList",
-            "`[System.Net.WebRequest]::DefaultWebProxy.IsBypassed('http://10.1.2.3/')` with `10.0.0.0/8` in NO_PROXY",
+            "`transom verify host`, check `powershell-proxy`",
         ),
         Assumption(
             "WebProxy compares an IPv6 address as in RFC 5952, or as eight groups of four digits",
             "microsoft/referencesource ec9fa9ae, _IPv6Address.cs, CreateCanonicalName",
-            "`([Uri]'http://[2001:db8::1]/').Host` in powershell.exe",
+            "`transom verify host`, check `powershell-proxy`",
         ),
         Assumption(
             "In Constrained Language Mode the block does nothing, without an error",
             "Microsoft Learn, about_Language_Modes",
-            "`$ExecutionContext.SessionState.LanguageMode = 'ConstrainedLanguage'`, then `. $PROFILE.AllUsersAllHosts`",
+            "`transom verify host`, check `powershell-constrained`",
         ),
         Assumption(
             "The execution policy is in the registry: group policy's `EnableScripts` and `ExecutionPolicy`, and the machine's",
             "Microsoft Learn, about_Execution_Policies; PowerShellExecutionPolicy.admx",
-            "`Get-ExecutionPolicy -List` before and after `Set-ExecutionPolicy AllSigned`, and `transom diff`",
+            "`transom verify host`, check `powershell-policy`",
         ),
     ),
 )
 _FIELD: Final = "spec.windows.powerShell"
-_POLICY: Final = r"HKEY_LOCAL_MACHINE\SOFTWARE\Policies\Microsoft\Windows\PowerShell"
-"""Where group policy has the execution policy, which overrides others: PowerShellExecutionPolicy.admx, EnableScripts."""
-_SHELL: Final = r"HKEY_LOCAL_MACHINE\SOFTWARE\Microsoft\PowerShell\1\ShellIds\Microsoft.PowerShell"
-"""Where Set-ExecutionPolicy has that of the machine (Microsoft Learn, about_Execution_Policies). RemoteSigned, the default of
-Windows Server, runs what was written on the host."""
-_UNLOADED: Final = ("restricted", "allsigned")
 
 
 class OwnBlock(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -102,14 +96,23 @@ def build_desired_block(egress: Egress) -> str:
 
 
 def build_initial_queries(desired: DesiredState, *, change_expected: bool) -> Queries:
-    """Query the profile if a block is desired."""
-    return Queries(files=(PROFILE,) if desired.profile else ())
+    """Query the profile and the execution policies if a block is desired."""
+    return Queries(files=(PROFILE,), keys=execution_policy.KEYS) if desired.profile else Queries()
 
 
 def build_follow_up_queries(entry: OwnBlock | None, draft: PlanBuilder) -> Queries:
-    """Query the profile if it has a block that Transom wrote, and the execution policy if the plan writes a block."""
-    is_set = any(not write.ledger_line for write in draft.writes)
-    return Queries(files=(PROFILE,) if entry is not None else (), keys=(_POLICY, _SHELL) if is_set else ())
+    """Query the profile if it has a block that Transom wrote, and the execution policies if a block is desired."""
+    return Queries(files=(PROFILE,) if entry is not None else (), keys=execution_policy.KEYS if draft.desired.profile else ())
+
+
+def describe_unloaded(desired: DesiredState, registry: Registry) -> str:
+    """Describe why Windows PowerShell does not load a desired block; empty if it does, or the registry was not read."""
+    policy = execution_policy.find_unloading_policy(registry) if desired.profile else ""
+    return (
+        f"the execution policy {policy} of the host does not load {PROFILE}, so Windows PowerShell has no proxy"
+        if policy
+        else ""
+    )
 
 
 def read(registry: Registry) -> OwnBlock | None:
@@ -128,6 +131,8 @@ def plan(entry: OwnBlock | None, draft: PlanBuilder) -> OwnBlock | None:
     """Write the block, or restore the former text. The entry of a removed block stays until the file was written."""
     if not draft.desired.profile and entry is None:
         return None
+    if fault := describe_unloaded(draft.desired, draft.observed.registry):
+        draft.warnings.append(fault)
     data = draft.observed.contents.get(PROFILE, b"")
     is_present = PROFILE in draft.observed.contents
     try:
@@ -170,8 +175,6 @@ class _ProfileMerge:
             entered = msgspec.structs.replace(entry, set=now, former=former)
         reason = _FIELD if entry is None or self._is_ours else "drift: changed after Transom set it"
         self._plan_write(self._profile.with_block(wanted), "replace" if self._present is not None else "add", reason, wanted)
-        if policy := _find_blocking_policy(self._draft):
-            self._draft.warnings.append(f"the execution policy {policy} of the host does not load {PROFILE}")
         return entered
 
     def _restore_profile(self) -> OwnBlock | None:
@@ -203,15 +206,3 @@ class _ProfileMerge:
 
     def _compute_digest(self, block: str) -> str:
         return self._draft.compute_digest("PowerShell", block)
-
-
-def _find_blocking_policy(draft: PlanBuilder) -> str:
-    """Return the execution policy by which no unsigned profile is loaded; empty: none, or it was not read."""
-    registry = draft.observed.registry
-    enabled = registry.find_value(_POLICY, "EnableScripts")
-    if enabled is not None and enabled.type == ValueType.DWORD:
-        value = registry.find_value(_POLICY, "ExecutionPolicy") if enabled.to_number() else build_sz("Restricted")
-    else:
-        value = registry.find_value(_SHELL, "ExecutionPolicy")
-    policy = value.decode_text() if value is not None and value.type == ValueType.SZ else ""
-    return policy if policy.casefold() in _UNLOADED else ""

@@ -1,4 +1,4 @@
-# cloudbase-init with the metadata service of the provider; it runs at the first boot of every machine.
+# Installs cloudbase-init with the metadata service of the provider; it runs at the first boot of every machine.
 . "$PSScriptRoot\common.ps1"
 Get-CheckedFile -Uri $env:CLOUDBASE_INIT_URL -Hash $env:CLOUDBASE_INIT_SHA256 -Signer $env:CLOUDBASE_INIT_SIGNER -Path 'C:\k\image\cloudbase-init.msi'
 Invoke-Checked -Program "$env:SystemRoot\System32\msiexec.exe" -Arguments @('/i', 'C:\k\image\cloudbase-init.msi', '/qn', '/norestart', 'RUN_SERVICE_AS_LOCAL_SYSTEM=1') -Good @(0, 3010)
@@ -12,7 +12,7 @@ if ("$env:CLOUDBASE_LOGGING_SERIAL_PORT" -ne '') {
 }
 Get-ChildItem -Path "$PSScriptRoot\transom_*" | Copy-Item -Destination "$directory\Python\Lib\site-packages" -Force
 if ("$env:SECRET_STORE_PROXY" -ne '') {
-    # the secret store is asked before the machine has a proxy: that is in what it answers
+    # cloudbase-init reads the secret store before the machine has a proxy: the proxy is in the answer
     $ca = Get-Content -Path 'C:\k\image\proxy-ca.pem' -Raw
     $settings = ConvertTo-Json -InputObject @{ proxy = $env:SECRET_STORE_PROXY; ca = $ca.Trim() + "`n" }
     [IO.File]::WriteAllText("$directory\Python\Lib\site-packages\transom_boothook.json", $settings)

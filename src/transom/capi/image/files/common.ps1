@@ -1,14 +1,14 @@
-# What the other scripts share: each begins with  . "$PSScriptRoot\common.ps1"
+# Shared by the other scripts: each begins with  . "$PSScriptRoot\common.ps1"
 $ErrorActionPreference = 'Stop'
 $ProgressPreference = 'SilentlyContinue'
 
-# The build's proxy is that of this process alone, and by names that programs know: user and password in it are read, and
-# exemptions hold.
+# Only this process uses the build's proxy, in variables that programs know: they use its user and password, and its
+# exemptions.
 foreach ($name in 'HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY') {
     $value = [Environment]::GetEnvironmentVariable("BUILD_$name")
     if ("$value" -ne '') { [Environment]::SetEnvironmentVariable($name, $value) }
 }
-# A proxy that looks into TLS has a CA of its own: it is trusted until the build ends.
+# A proxy that decrypts TLS has its own CA: it is trusted until the build ends.
 if ((Test-Path -Path 'C:\k\image\proxy-ca.pem') -and -not (Test-Path -Path 'C:\k\image\trusted-by-build.txt')) {
     $pem = Get-Content -Path 'C:\k\image\proxy-ca.pem' -Raw
     $trusted = foreach ($found in [regex]::Matches($pem, '(?s)-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----')) {
@@ -22,9 +22,9 @@ if ((Test-Path -Path 'C:\k\image\proxy-ca.pem') -and -not (Test-Path -Path 'C:\k
     Set-Content -Path 'C:\k\image\trusted-by-build.txt' -Value @($trusted) -Encoding ascii
 }
 
-# Puts a file in place and checks it: by the SHA-256 that is given, else by the one that stands beside it at its source, else
-# by the Authenticode signature of whoever must have made it. A file that is none of these is not used. $Local is where an
-# offline build has put it.
+# Downloads a file and checks it: with the given SHA-256, or with the one next to it at its source, or with the Authenticode
+# signature of the expected publisher. A file that does not match is not used. $Local is where an
+# offline build has placed it.
 function Get-CheckedFile {
     param([string]$Uri, [string]$Hash, [string]$Published, [string]$Signer, [string]$Path)
     New-Item -ItemType Directory -Force -Path (Split-Path -Parent $Path) | Out-Null
@@ -55,13 +55,13 @@ function Get-CheckedFile {
     }
 }
 
-# curl.exe, which is part of Windows: it takes the proxy of the environment, with its credentials and exemptions.
+# curl.exe is part of Windows and uses the proxy of the environment, with its credentials and exemptions.
 function Get-RemoteFile {
     param([string]$Uri, [string]$Path)
     Invoke-Checked -Program "$env:SystemRoot\System32\curl.exe" -Arguments @('--fail', '--silent', '--show-error', '--location', '--retry', '5', '--ssl-no-revoke', '--output', "`"$Path`"", "`"$Uri`"")
 }
 
-# Runs a program; any exit code but the given ones ends the build.
+# Runs a program; any other exit code ends the build.
 function Invoke-Checked {
     param([string]$Program, [string[]]$Arguments, [int[]]$Good = @(0))
     $done = Start-Process -FilePath $Program -ArgumentList $Arguments -Wait -PassThru -NoNewWindow

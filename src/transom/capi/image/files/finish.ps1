@@ -1,4 +1,4 @@
-# Nothing of the build stays: no proxy, no CA of it, no downloads, no key. Sysprep comes next.
+# Removes everything of the build: its proxy, CA, downloads and keys. Sysprep is next.
 . "$PSScriptRoot\common.ps1"
 foreach ($name in 'HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY') {
     if ($null -ne [Environment]::GetEnvironmentVariable($name, 'Machine')) {

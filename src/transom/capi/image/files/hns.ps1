@@ -1,5 +1,5 @@
-# The host networking service must start with the machine: kube-proxy and CNI make their networks with it. With it, what
-# image-builder sets for a node: HNS by release, more ports, no updates of Windows' own accord (they restart the machine).
+# The host networking service must start with the machine, because kube-proxy and CNI create their networks with it. Also sets
+# what image-builder sets for a node: HNS by release, more ports, no automatic updates (they restart the machine).
 . "$PSScriptRoot\common.ps1"
 Set-Service -Name 'hns' -StartupType Automatic
 $system = 'HKLM:\SYSTEM\CurrentControlSet'
@@ -10,13 +10,13 @@ $settings = @{
     '2025' = @(, @($overrides, '520997518', 1))
 }
 $made = @($settings[$env:WINDOWS_YEAR])
-# containers find shares by name, as group managed service accounts need (windows-gmsa#30)
+# containers access shares by name, as group managed service accounts require (windows-gmsa#30)
 $made += @(, @("$system\Services\hns\State", 'EnableCompartmentNamespace', 1))
 if ($env:AUTOMATIC_UPDATES -ne 'true') {
     $updates = 'HKLM:\SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate\AU'
     $made += @(, @($updates, 'NoAutoUpdate', 1)) + @(, @($updates, 'AUOptions', 2))
 }
-# most hypervisors but Hyper-V and VMware give a machine a clock that runs in UTC; Windows takes it for local time
+# most hypervisors except Hyper-V and VMware give a machine a clock in UTC; Windows assumes local time
 if ($env:CLOUDBASE_REAL_TIME_CLOCK_UTC -eq 'true') { $made += @(, @("$system\Control\TimeZoneInformation", 'RealTimeIsUniversal', 1)) }
 foreach ($setting in $made) {
     if (-not (Test-Path -Path $setting[0])) { New-Item -Path $setting[0] -Force | Out-Null }

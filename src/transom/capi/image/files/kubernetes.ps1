@@ -1,4 +1,4 @@
-# kubelet as a service that kubeadm starts, and kubeadm; the machine's own arguments come with its first boot.
+# Installs kubelet as a service that kubeadm starts, and kubeadm; the first boot brings the machine's own arguments.
 . "$PSScriptRoot\common.ps1"
 foreach ($name in $env:KUBERNETES_PROGRAMS.Split(' ')) {
     $uri = "$env:KUBERNETES_BASE_URL/$name.exe"
@@ -12,14 +12,14 @@ $arguments = @(
     '--config=C:\var\lib\kubelet\config.yaml'
     '--bootstrap-kubeconfig=C:\etc\kubernetes\bootstrap-kubelet.conf'
     '--kubeconfig=C:\etc\kubernetes\kubelet.conf'
-    # what the cluster's configuration says for Linux
+    # the cluster's configuration has values for Linux
     '--cgroups-per-qos=false'
     '--enforce-node-allocatable='
     '--resolv-conf='
-    # up to 1.35 kubeadm need not write it into config.yaml, and the kubelet's own default is a socket of Linux
+    # up to 1.35 kubeadm may leave it out of config.yaml, and the default of the kubelet is a socket of Linux
     '--container-runtime-endpoint=npipe:////./pipe/containerd-containerd'
 )
-# the kubelet writes to standard error alone, which a service has not
+# the kubelet writes only to standard error, which a service does not have
 $logged = 'C:\k\kube-log-runner.exe --log-file=C:\var\log\kubelet\kubelet.log C:\k\kubelet.exe '
 New-Service -Name 'kubelet' -BinaryPathName ($logged + ($arguments -join ' ')) -StartupType Automatic -DependsOn 'containerd' | Out-Null
 Invoke-Checked -Program "$env:SystemRoot\System32\sc.exe" -Arguments @('failure', 'kubelet', 'reset=', '0', 'actions=', 'restart/10000')

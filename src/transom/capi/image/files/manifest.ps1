@@ -1,4 +1,4 @@
-# What is on the image, each file with its SHA-256: Packer fetches the list.
+# Lists the files on the image with their SHA-256: Packer downloads the list.
 . "$PSScriptRoot\common.ps1"
 $directories = @('C:\k', "$env:ProgramFiles\containerd", 'C:\opt\cni\bin', "$env:ProgramFiles\OpenSSH")
 $files = Get-ChildItem -Path $directories -File -Recurse -ErrorAction SilentlyContinue | Where-Object { $_.FullName -notlike 'C:\k\image\*' }

@@ -1,4 +1,4 @@
-# The pause image is in the image: the first pod needs no registry for it; others that are wanted are, too.
+# The image contains the pause image, so that the first pod requires no registry, and other requested images.
 . "$PSScriptRoot\common.ps1"
 $ctr = "$env:ProgramFiles\containerd\ctr.exe"
 $archive = 'C:\k\image\downloads\pause.tar'

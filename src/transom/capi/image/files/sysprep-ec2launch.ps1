@@ -1,4 +1,4 @@
-# Generalises the machine by EC2Launch, which stops the instance then; Packer does not stop it (disable_stop_instance).
+# Generalises the machine with EC2Launch, which stops the instance; Packer does not stop it (disable_stop_instance).
 $ErrorActionPreference = 'Stop'
 Remove-Item -Path "$env:SystemRoot\System32\Sysprep\unattend.xml" -Force -ErrorAction SilentlyContinue
 $unattend = "$env:ProgramFiles\Cloudbase Solutions\Cloudbase-Init\conf\Unattend.xml"

@@ -1,4 +1,4 @@
-# Generalises the machine and waits until that is done: Packer stops it then and takes its disk.
+# Generalises the machine and waits for the end: then Packer stops it and copies its disk.
 $ErrorActionPreference = 'Stop'
 Remove-Item -Path "$env:SystemRoot\System32\Sysprep\unattend.xml" -Force -ErrorAction SilentlyContinue
 $unattend = "$env:ProgramFiles\Cloudbase Solutions\Cloudbase-Init\conf\Unattend.xml"

@@ -1,4 +1,4 @@
-# Generalises the machine, which shuts itself down then: Packer runs this as its shutdown_command and waits for the end.
+# Generalises the machine, which then shuts down: Packer runs this as its shutdown_command and waits for the end.
 $ErrorActionPreference = 'Stop'
 Remove-Item -Path "$env:SystemRoot\System32\Sysprep\unattend.xml" -Force -ErrorAction SilentlyContinue
 $unattend = "$env:ProgramFiles\Cloudbase Solutions\Cloudbase-Init\conf\Unattend.xml"

@@ -1,4 +1,4 @@
-# What an image must have before it is generalised: each row that does not hold is named, and ends the build.
+# Checks the image before it is generalised: names each row that fails, and ends the build.
 . "$PSScriptRoot\common.ps1"
 $init = "$env:ProgramFiles\Cloudbase Solutions\Cloudbase-Init\conf"
 $kubelet = "$((Get-CimInstance -ClassName Win32_Service -Filter "Name = 'kubelet'").PathName)"

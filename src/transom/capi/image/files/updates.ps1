@@ -1,5 +1,5 @@
-# Windows' own updates at the build, where they are wanted: Packer restarts the machine afterwards. They go through WinHTTP's
-# proxy, not through that of the build.
+# Installs Windows updates during the build, if requested: Packer restarts the machine afterwards. They use the proxy of
+# WinHTTP, not the proxy of the build.
 . "$PSScriptRoot\common.ps1"
 $articles = @("$env:WINDOWS_UPDATES_KBS".Split(' ') | Where-Object { $_ -ne '' } | ForEach-Object { $_ -replace '^KB', '' })
 $categories = @("$env:WINDOWS_UPDATES_CATEGORIES".Split(' ') | Where-Object { $_ -ne '' })
@@ -8,7 +8,7 @@ $session = New-Object -ComObject 'Microsoft.Update.Session'
 $found = $session.CreateUpdateSearcher().Search("IsInstalled=0 and IsHidden=0 and Type='Software'").Updates
 $updates = New-Object -ComObject 'Microsoft.Update.UpdateColl'
 foreach ($update in $found) {
-    # image-builder writes a category's name without its blanks
+    # image-builder writes the name of a category without spaces
     $named = @($update.Categories | ForEach-Object { $_.Name -replace ' ', '' })
     $chosen = @($update.KBArticleIDs | Where-Object { $articles -contains $_ }) + @($named | Where-Object { $categories -contains $_ })
     if ($env:WINDOWS_UPDATES -eq 'true' -or $chosen.Count -gt 0) { $updates.Add($update) | Out-Null }

@@ -1,4 +1,4 @@
-# For the build alone: WinRM over TLS with a certificate made here.
+# Only during the build: WinRM over TLS with a certificate that is created here.
 $certificate = New-SelfSignedCertificate -CertStoreLocation 'Cert:\LocalMachine\My' -DnsName $env:COMPUTERNAME
 Enable-PSRemoting -SkipNetworkProfileCheck -Force
 New-Item -Path 'WSMan:\localhost\Listener' -Transport HTTPS -Address '*' -CertificateThumbPrint $certificate.Thumbprint -Force

@@ -8,6 +8,8 @@ if errorlevel 1 echo remains user TransomVerify
 "%REG%" query "@KEY@" /v Certificate /reg:64 >certificate.txt 2>nul
 for /f "usebackq tokens=1-3" %%a in (certificate.txt) do if "%%a"=="Certificate" "%REG%" delete "@STORE@\%%c" /f /reg:64 >nul 2>nul
 "%REG%" delete "@KEY@" /f /reg:64 >nul 2>nul
+"%FIND%" "@MARK@" "@PROFILE@" >nul 2>nul
+if not errorlevel 1 del "@PROFILE@" 2>nul
 rmdir /s /q "%OWN%" 2>nul
 rmdir C:\Windows\TransomVerify 2>nul
 if exist "%OWN%" echo remains %OWN%
@@ -15,6 +17,8 @@ if exist "%OWN%" echo remains %OWN%
 if not errorlevel 1 echo remains @KEY@
 "%SC%" query TransomVerify >nul 2>nul
 if not errorlevel 1 echo remains service TransomVerify
+"%FIND%" "@MARK@" "@PROFILE@" >nul 2>nul
+if not errorlevel 1 echo remains @PROFILE@
 echo cleared
 exit /b 0
 :delete

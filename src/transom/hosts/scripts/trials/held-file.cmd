@@ -5,7 +5,7 @@ rmdir "%OWN%\held" 2>nul
 rmdir "%OWN%\freed" 2>nul
 type "%HERE%\seen.txt"
 exit /b 0
-rem What this prints goes into the file that is held.
+rem The output goes to the file that is kept open.
 :hold
 del "%OWN%\held\held.txt" 2>nul
 if exist "%OWN%\held\held.txt" >>"%HERE%\seen.txt" echo file-kept

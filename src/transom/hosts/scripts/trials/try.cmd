@@ -1,5 +1,5 @@
 @echo off
-rem What somebody with an ordinary account tries.
+rem Tries what an ordinary user can do.
 cd /d C:\TransomVerify\said
 type C:\TransomVerify\open\pods\file.txt >nul 2>nul
 if not errorlevel 1 >>said.txt echo reads-volumes

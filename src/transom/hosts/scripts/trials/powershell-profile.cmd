@@ -1,0 +1,1 @@
+"%POWERSHELL%" -NoProfile -NonInteractive -Command "'path ' + $PROFILE.AllUsersAllHosts"
