@@ -238,6 +238,8 @@ class ControlPlane:
             "kube-apiserver",
             f"--etcd-servers=http://{self.address}:{self._etcd_port}",
             f"--bind-address={self.address}",
+            # by default it is an address of the interface with the default route, and a machine may have none
+            f"--advertise-address={self.address}",
             f"--secure-port={self.port}",
             f"--tls-cert-file={here / 'server.crt'}",
             f"--tls-private-key-file={here / 'server.key'}",
