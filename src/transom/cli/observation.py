@@ -4,20 +4,38 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 
 from transom.capi.bootstrap.injection import LABEL
 from transom.cli import thin
+from transom.diagnosis.fields import get_name
 from transom.diagnosis.newcomers import iter_references
-from transom.diagnosis.overview import NOT_OBSERVED, build_host_row, build_proxy_row, find_leader, needs_second_look
+from transom.diagnosis.overview import (
+    NOT_OBSERVED,
+    build_host_row,
+    build_proxy_row,
+    find_leader,
+    list_noted_rights,
+    needs_second_look,
+)
 from transom.diagnosis.reading import seal_objects, with_settings
 from transom.diagnosis.snapshot import OWN_KINDS, Observed, Unread, Value
 from transom.kube.client import Client
-from transom.kube.errors import NotFound, StatusError
+from transom.kube.errors import ApiError, NotFound, StatusError
 from transom.kube.objects import Metadata, UnstructuredObject
-from transom.kube.resources import EGRESS_PROXIES, OPENSHIFT_PROXIES, REGISTRATIONS, SECRETS, WINDOWS_INSTANCES, Resource
+from transom.kube.refusals import parse_missing_right
+from transom.kube.resources import (
+    EGRESS_PROXIES,
+    NAMESPACES,
+    OPENSHIFT_PROXIES,
+    REGISTRATIONS,
+    SECRETS,
+    WINDOWS_INSTANCES,
+    Resource,
+)
 from transom.kube.versions import PREFERRED, resolve_version
 from transom.pods.registration import NAME as REGISTRATION
 from transom.sources.api_server import DefinitionsMissing, load
@@ -61,6 +79,7 @@ def list_status_queries(own: str, hosts_in: str | None, labels: str) -> tuple[As
         Asked(REGISTRATIONS, fields=f"metadata.name={REGISTRATION}"),
         Asked(CLUSTERS),
         Asked(thin.NAMESPACES, fields=f"metadata.name={own}", quiet=True),
+        Asked(LEASES, fields="metadata.name=transom", quiet=True),
     )
 
 
@@ -117,6 +136,7 @@ def list_doctor_queries(own: str) -> tuple[Asked, ...]:
         Asked(INSTALLATIONS),
         Asked(DEPLOYMENTS, own),
         Asked(LEASES, own, fields="metadata.name=transom"),
+        Asked(LEASES, fields="metadata.name=transom", quiet=True),
         Asked(REGISTRATIONS, fields=f"metadata.name={REGISTRATION}"),
         *(Asked(BINDINGS, fields=f"metadata.name={name}") for name in ("transom", "transom-webhook")),
     )
@@ -134,11 +154,46 @@ async def look_again(client: Client, seen: Observed) -> Observed:
     if not needs_second_look(seen) and not any(unobserved.values()):
         return seen
     await asyncio.sleep(RENEWED)
-    queries = (Asked(LEASES, seen.namespace, fields="metadata.name=transom"), Asked(EGRESS_PROXIES), Asked(WINDOWS_INSTANCES))
+    queries = (
+        Asked(LEASES, seen.namespace, fields="metadata.name=transom"),
+        Asked(LEASES, fields="metadata.name=transom", quiet=True),
+        Asked(EGRESS_PROXIES),
+        Asked(WINDOWS_INSTANCES),
+    )
     answers = await read_answers(client, queries, needed=False)
     kinds = {kind: objects for kind, objects in answers.objects.items() if kind == "Lease" or unobserved.get(kind)}
     later = msgspec.structs.replace(seen, objects={**seen.objects, **kinds})
     return msgspec.structs.replace(later, lease_renewing=_is_renewed(seen, later))
+
+
+async def with_write_refusal(client: Client, seen: Observed) -> Observed:
+    """Return it with the API server's reason to refuse every write, if no operator leads: a full etcd answers reads.
+
+    The request creates a Namespace that always exists (k8s.io/apiserver v0.36.3, admission plugin NamespaceLifecycle), so it
+    changes nothing: the answer is 409. If etcd is full, it refuses the request before it compares the key (etcd v3.6.8,
+    server/etcdserver/apply/apply.go, applierV3Capped.Txn). A request with `dryRun` does not reach etcd.
+    """
+    who = find_leader(seen)
+    has_work = seen.list_objects("EgressProxy") or seen.list_objects("WindowsInstance")
+    if who is None or who.working or not has_work:
+        return seen
+    namespace = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind, "metadata": {"name": _IMMORTAL}}
+    try:
+        await client.request("POST", NAMESPACES.build_path(), None, namespace, retries=0)
+    except StatusError as error:
+        if parse_missing_right(str(error)) is not None:
+            unread = Unread("whether the API server accepts writes", str(error))
+            return msgspec.structs.replace(seen, unread=(*seen.unread, unread))
+        if error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
+            # it exists; or a policy on Namespaces refuses this one, which says nothing of other objects
+            return seen
+        return msgspec.structs.replace(seen, write_refusal=str(error))
+    except ApiError as error:
+        return msgspec.structs.replace(seen, write_refusal=str(error))
+    return seen
+
+
+_IMMORTAL: Final = "default"
 
 
 def _is_renewed(seen: Observed, later: Observed) -> bool | None:
@@ -154,15 +209,13 @@ def build_observed(cluster_answers: Answers, source: str, namespace: str, now: d
 
 
 async def _list_values(client: Client, query: Asked) -> list[Value] | StatusError | None:
-    """None where the server does not know the kind; an error that this person may not read it."""
+    """None where the server does not know the kind; an error where it refuses the list."""
     try:
         resource = await resolve_version(client.get_json, query.resource)
         listing = await client.list_objects(resource, query.namespace, labels=query.labels, fields=query.fields)
     except NotFound:
         return None
     except StatusError as error:
-        if error.code != FORBIDDEN:
-            raise
         return error
     # the items of a list leave their kind out
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
@@ -186,6 +239,7 @@ async def observe_for_doctor(client: Client, source: str, namespace: str, now: d
     version = await read_kubernetes_version(client)
     cluster_answers = await read_answers(client, list_doctor_queries(namespace))
     seen = await look_again(client, await with_rights(client, build_observed(cluster_answers, source, namespace, now)))
+    seen = await with_write_refusal(client, seen)
     seen = msgspec.structs.replace(seen, objects=seal_objects(seen.objects), kubernetes=version)
     seen = msgspec.structs.replace(seen, elsewhere=tuple(await _find_elsewhere(client, seen)))
     try:
@@ -193,8 +247,6 @@ async def observe_for_doctor(client: Client, source: str, namespace: str, now: d
     except DefinitionsMissing as error:
         objects = error.objects
     except StatusError as error:
-        if error.code != FORBIDDEN:
-            raise
         return msgspec.structs.replace(seen, unread=(*seen.unread, Unread("the settings", str(error)))), None
     values, unread = await list_labelled_machine_objects(client)
     reader = ObjectReader(namespace)
@@ -236,12 +288,22 @@ async def list_labelled_machine_objects(client: Client) -> tuple[list[Value], li
 
 
 async def with_rights(client: Client, seen: Observed) -> Observed:
-    """Return it with what Transom's ServiceAccounts may not do, as the API server answers. Raises ApiError."""
-    from transom.cli.install_facts import read_missing_rights
+    """Return it with what Transom's ServiceAccounts may not do, as the API server answers. Raises ApiError.
+
+    If the user may not ask for the rights of others, or no Deployment says which rights the operator needs, these are the
+    rights that the leader notes on its lease.
+    """
+    from transom.cli.install_facts import build_denial, read_missing_rights
+    from transom.manifests.grants import NAME
 
     reviews, why = await read_missing_rights(client, seen)
     if why:
-        return msgspec.structs.replace(seen, unread=(*seen.unread, Unread("SubjectAccessReview", why)))
+        seen = msgspec.structs.replace(seen, unread=(*seen.unread, Unread("SubjectAccessReview", why)))
+    if why or not any(get_name(item) == NAME for item in seen.iter_own_objects("Deployment")):
+        account = f"system:serviceaccount:{seen.namespace}:{NAME}"
+        reviews = (*reviews, *(build_denial(right, account) for right in list_noted_rights(seen)))
+        if why and not reviews:
+            return seen
     return msgspec.structs.replace(seen, objects={**seen.objects, "SubjectAccessReview": reviews})
 
 

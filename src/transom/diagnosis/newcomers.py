@@ -16,7 +16,8 @@ from transom.diagnosis.fields import (
     get_name,
     get_namespace,
 )
-from transom.diagnosis.overview import describe_termination, find_leader, iter_missing_rights
+from transom.diagnosis.operating import find_bound_namespace, is_etcd_full
+from transom.diagnosis.overview import describe_termination, find_leader, iter_missing_rights, list_other_operators
 from transom.diagnosis.snapshot import Observed, Seen
 from transom.pods.environment import explain_exclusion
 from transom.pods.registration import NAME as REGISTRATION
@@ -160,6 +161,8 @@ def find_missing_leader(seen: Observed) -> Iterator[Seen]:
     command = f"kubectl describe pods -n {seen.namespace} {labels}"
     if any(_is_running(pod) for pod in seen.iter_own_objects("Pod")):
         command = f"kubectl logs -n {seen.namespace} {labels} --tail=50"
+    if is_etcd_full(seen):
+        evidence += "; etcd is full (etcd-full)"
     if next(iter_missing_rights(seen), None):
         evidence += "; its ServiceAccount lacks rights (rights-missing)"
     made = next((own_object for own_object in seen.iter_own_objects("Deployment") if get_name(own_object) == "transom"), None)
@@ -171,8 +174,12 @@ def find_missing_leader(seen: Observed) -> Iterator[Seen]:
     if seen.was_read("Deployment") and not any(
         get_name(own_object) == "transom" for own_object in seen.iter_own_objects("Deployment")
     ):
-        command = "transom manifests --image REGISTRY/transom:TAG | kubectl apply -f -"
         evidence += f"; Deployment transom does not exist in namespace {seen.namespace}"
+        command = "transom manifests --image REGISTRY/transom:TAG | kubectl apply -f -"
+        if bound := find_bound_namespace(seen):
+            command = f"use -n {bound}: ClusterRoleBinding transom names that namespace"
+        elif others := list_other_operators(seen):
+            command = f"use -n {others[0]}: an operator leads in that namespace"
     if leader_state.holder and leader_state.duration > _LONGEST_LEASE:
         command = f"kubectl delete lease transom -n {seen.namespace}"
         evidence += f"; no replica takes it for {leader_state.duration:,} s, which Transom does not write"

@@ -10,18 +10,29 @@ from transom.diagnosis.overview import (
     STATUS_NEWER,
     build_host_row,
     build_proxy_row,
+    describe_failed_reads,
     describe_refused_writes,
     describe_termination,
     find_leader,
     format_deletion_step,
+    list_other_operators,
 )
 from transom.diagnosis.snapshot import Observed, Seen
+from transom.manifests.roles import parse_controllers
 from transom.pods.registration import NAME as REGISTRATION
 from transom.pods.registration import is_own
 from transom.reasons.reason_table import REASONS
 
 _WEBHOOK = "transom-webhook"
 _BOUND = ("transom", _WEBHOOK)
+
+
+_NO_SPACE = "database space exceeded"
+"""go.etcd.io/etcd/api v3.6.8, v3rpc/rpctypes/error.go, ErrGRPCNoSpace: the API server repeats it."""
+_FREE_SPACE = (
+    "on a member of etcd: etcdctl endpoint status -w json (shows REVISION); etcdctl compact REVISION; etcdctl defrag (on each"
+    " member); etcdctl alarm disarm; see https://etcd.io/docs/v3.6/op-guide/maintenance/#space-quota"
+)
 
 
 def find_refused_pods(seen: Observed) -> Iterator[Seen]:
@@ -47,6 +58,46 @@ def find_refused_pods(seen: Observed) -> Iterator[Seen]:
 def _is_fail_closed(registration: Mapping[str, Any]) -> bool:
     # the default of admissionregistration.k8s.io/v1 is Fail
     return any(item.get("failurePolicy", "Fail") == "Fail" for item in get_items(registration, "webhooks"))
+
+
+def find_two_operators(seen: Observed) -> Iterator[Seen]:
+    """Find an operator that leads in another namespace, next to the one in Transom's."""
+    who = find_leader(seen)
+    if who is None or not who.working:
+        return
+    for namespace in list_other_operators(seen):
+        evidence = f"an operator renews it, next to that of namespace {seen.namespace}: one Transom works in a cluster"
+        yield Seen(f"Lease/{namespace}/transom", evidence, f"transom uninstall -n {namespace} removes that one")
+
+
+_HOST_CONTROLLERS = ("hosts", "nodes")
+
+
+def find_missing_controllers(seen: Observed) -> Iterator[Seen]:
+    """Find WindowsInstances although the operator runs without a controller for hosts (`--controllers`)."""
+    made = next((own_object for own_object in seen.iter_own_objects("Deployment") if get_name(own_object) == "transom"), None)
+    if made is None or not any(seen.iter_own_objects("WindowsInstance")):
+        return
+    containers = get_items(made, "spec", "template", "spec", "containers")
+    arguments = [str(argument) for container in containers for argument in container.get("args") or ()]
+    named = next((argument.partition("=")[2] for argument in arguments if argument.startswith("--controllers=")), None)
+    try:
+        controllers = parse_controllers(named)
+    except ValueError:
+        # the operator does not start with it, which other checks find
+        return
+    if named is not None and not set(_HOST_CONTROLLERS) & set(controllers):
+        command = "add windows to controllers of the chart, or to --controllers of `transom manifests`, and apply it"
+        yield Seen(f"Deployment/{seen.namespace}/transom", f"--controllers={named}", command)
+
+
+def find_bound_namespace(seen: Observed) -> str:
+    """Return the namespace of the ServiceAccount that ClusterRoleBinding `transom` binds, if that is another one, or empty."""
+    for binding in seen.list_objects("ClusterRoleBinding"):
+        namespaces = sorted(str(item["namespace"]) for item in get_items(binding, "subjects") if item.get("namespace"))
+        if get_name(binding) == "transom" and namespaces and seen.namespace not in namespaces:
+            return namespaces[0]
+    return ""
 
 
 def find_bindings_elsewhere(seen: Observed) -> Iterator[Seen]:
@@ -78,11 +129,32 @@ def find_missing_rights(seen: Observed) -> Iterator[Seen]:
         yield Seen(f"ServiceAccount/{namespace}/{name}", f"it may not {', '.join(rights)}", _apply_rights(namespace))
 
 
+def is_etcd_full(seen: Observed) -> bool:
+    """Return True if the API server refuses writes because etcd has no space left."""
+    return _NO_SPACE in seen.write_refusal or _NO_SPACE in describe_refused_writes(seen)
+
+
+def find_full_etcd(seen: Observed) -> Iterator[Seen]:
+    """Find that etcd has no space left (alarm `NOSPACE`)."""
+    if is_etcd_full(seen):
+        refusal = seen.write_refusal or describe_refused_writes(seen)
+        yield Seen("etcd", f"the API server refuses writes: {refusal}", _FREE_SPACE)
+
+
 def find_refused_writes(seen: Observed) -> Iterator[Seen]:
     """Find that the API server refuses writes of the operator, although it has the right: a quota, a webhook, a policy."""
     command = REASONS["WriteRefused"].remedy
-    if refused := describe_refused_writes(seen):
+    if (refused := describe_refused_writes(seen)) and _NO_SPACE not in refused:
         yield Seen(f"Lease/{seen.namespace}/transom", f"the API server refuses: {refused}", command)
+    if seen.write_refusal and _NO_SPACE not in seen.write_refusal:
+        evidence = f"the API server fails to create an object: {seen.write_refusal}"
+        yield Seen("Namespace/default", evidence, command)
+
+
+def find_failed_reads(seen: Observed) -> Iterator[Seen]:
+    """Find that the operator cannot read a kind, although it has the right: the API server cannot read it from etcd."""
+    if failed := describe_failed_reads(seen):
+        yield Seen(f"Lease/{seen.namespace}/transom", f"the operator cannot read {failed}", REASONS["ReadFailed"].remedy)
 
 
 def _apply_rights(namespace: str) -> str:

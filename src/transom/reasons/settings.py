@@ -208,10 +208,20 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "WriteRefused",
         "after",
         "For 30 s, the API server has refused a kind of write of the operator, although its ServiceAccount has the right: a"
-        " quota, an admission webhook or policy, or a namespace that is being deleted. Objects of this kind keep the state that"
-        " they had. The message has the API server's reason.",
-        "Remove what the message names: raise the quota, or repair the webhook or delete its configuration. Transom retries",
+        " quota, an admission webhook or policy, a namespace that is being deleted, or a full etcd. Objects of this kind keep"
+        " the state that they had. The message has the API server's reason.",
+        "Remove what the message names: raise the quota, repair the webhook or delete its configuration, or free space in etcd."
+        " Transom retries",
     ),
+    define_both(
+        "ReadFailed",
+        "after",
+        "For 30 s, the API server has answered with an error when the operator lists or watches a kind, although its"
+        " ServiceAccount has the right. Transom works with the objects of before, so edits of this kind have no effect. The"
+        " message has the API server's reason.",
+        "Repair what the message names, such as the API server's encryption provider (KMS). Transom retries",
+    ),
+    define_condition("ReadsSucceed", "fine", "The operator reads all kinds."),
     define_condition("WritesAccepted", "fine", "The API server refuses no write of the operator any more."),
     define_event(
         "SecretMissing",
