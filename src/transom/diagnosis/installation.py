@@ -325,7 +325,7 @@ def _check_admission(seen: Observed) -> InstallCheck:
         return _build_unknown("admission", claim, _explain_unread(seen, "mutatingwebhookconfigurations"))
     live = next((obj for obj in seen.list_objects("MutatingWebhookConfiguration") if get_name(obj) == REGISTRATION), None)
     do = f"kubectl logs deployment/{_WEBHOOK} -n {seen.namespace}, and look at its Service and the network to the API server"
-    if hook.reason in ("NotRegistered", "NotCalled", "Outdated", "PodsRefused"):
+    if hook.reason in ("NotRegistered", "NotCalled", "Outdated", "OldSettings", "PodsRefused"):
         return InstallCheck("admission", claim, "fail", f"{hook.reason}: {hook.message}", do)
     if hook.reason == "Injected":
         return InstallCheck("admission", claim, "pass", hook.message)

@@ -152,6 +152,14 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "Edit `Proxy/cluster`",
     ),
     define_condition(
+        "OldSettings",
+        "after",
+        "The admission server answers, but not with the current settings, so new pods get older ones: it cannot read an"
+        " object, or is of another version.",
+        "Run `transom doctor` (`rights-missing`) and read the log: `kubectl logs deployment/transom-webhook -n NAMESPACE`. Then"
+        " recreate pods that started meanwhile",
+    ),
+    define_condition(
         "Outdated",
         "after",
         "Machines are older than their settings, or the webhook configuration of the admission server does not match"
