@@ -80,7 +80,7 @@ def _block_without(real: Callable[..., OwnBlock], fields: dict[str, Any], *argum
 
 
 def _entered_without(**fields: Any) -> Callable[..., OwnBlock]:
-    real = _ProfileMerge._set
+    real = _ProfileMerge._set_block
     return lambda merge, wanted: _block_without(real, fields, merge, wanted)
 
 
@@ -128,10 +128,10 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
         "build_edits",
         functools.partial(_lines_but, downtime.DEFERRED, ledger.build_edits),
     ),
-    "the profile's line forgets what a cut leaves": (_ProfileMerge, "_set", _entered_without(former="")),
-    "the profile's line forgets the block that was there before": (_ProfileMerge, "_set", _entered_without(was=None)),
-    "the profile's line forgets that the file was made": (_ProfileMerge, "_set", _entered_without(created=False)),
-    "the profile's line forgets the line end that was added": (_ProfileMerge, "_set", _entered_without(joined=False)),
+    "the profile's line forgets what a cut leaves": (_ProfileMerge, "_set_block", _entered_without(former="")),
+    "the profile's line forgets the block that was there before": (_ProfileMerge, "_set_block", _entered_without(was=None)),
+    "the profile's line forgets that the file was made": (_ProfileMerge, "_set_block", _entered_without(created=False)),
+    "the profile's line forgets the line end that was added": (_ProfileMerge, "_set_block", _entered_without(joined=False)),
     "an execution policy that does not load the profile is not reported": (
         powershell,
         "describe_unloaded",

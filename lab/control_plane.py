@@ -414,6 +414,15 @@ class ControlPlane:
         alarm = {"action": "ACTIVATE" if full else "DEACTIVATE", "memberID": member, "alarm": "NOSPACE"}
         self._request_etcd("maintenance/alarm", alarm)
 
+    def write_damaged_object(self, resource: str, namespace: str, name: str) -> None:
+        """Write an object that no API server can decode, as a damaged disk or a lost encryption key leaves it."""
+        key = f"/registry/{resource}/{namespace}/{name}"
+        self._request_etcd("kv/put", {"key": _encode_key(key), "value": _encode_key("not an object")})
+
+    def remove_damaged_object(self, resource: str, namespace: str, name: str) -> None:
+        """Remove such an object from etcd."""
+        self._request_etcd("kv/deleterange", {"key": _encode_key(f"/registry/{resource}/{namespace}/{name}")})
+
     def copy_etcd(self, target: Path) -> None:
         """Copy etcd's present data, as a backup: what a crash would leave, which etcd recovers from."""
         self.signal("etcd", signal.SIGSTOP)

@@ -102,6 +102,10 @@ def serving(cluster: Cluster) -> Iterator[Cluster]:
                 # who has read enough asks no further
                 self.wfile.write(body)
 
+        def do_POST(self) -> None:
+            # the namespace exists; reviews of rights are answered by no such server
+            self.send_error(409 if self.path.endswith("/namespaces") else 501)
+
         def log_message(self, *_: Any) -> None:
             pass
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 from lab.control_plane import ControlPlane
-from tests.support.operator.clusters import PROXY, QUICK, Cluster, at_work, environment, open_cluster
+from tests.support.operator.clusters import PROXY, QUICK, QUOTAS, Cluster, at_work, environment, open_cluster
 from tests.support.operator.gate import Gate, gate_to
 from tests.support.operator.stories import OTHER, changes, story
 from tests.support.waiting import until
 
-from transom.cli.observation import build_observed, list_doctor_queries, refresh_stale_objects, run_queries
+from transom.cli.observation import build_observed, list_doctor_queries, observe_for_doctor, refresh_stale_objects, run_queries
 from transom.controllers.operator import Operator, Options
 from transom.controllers.runtime.options import HostTimings
 from transom.diagnosis.checks import diagnose
@@ -36,7 +36,6 @@ pytestmark = pytest.mark.lab
 TERMS = LeaseTimings(duration=4, renew=2.0, retry=0.3, request=1.0)
 PACE = HostTimings(rights=0.6)
 CONTROLLERS = ("egress", "hosts")
-QUOTAS = Resource("", "v1", "ResourceQuota", "resourcequotas", True, UnstructuredObject)
 VALIDATING = Resource(
     "admissionregistration.k8s.io",
     "v1",
@@ -125,12 +124,20 @@ async def test_etcd_is_full(stricken: Cluster) -> None:
             await reports_no_leader(stricken)
             # seconds have passed: no loop runs hot
             assert len(told.gate.requests) - asked < 200
+            seen, _ = await observe_for_doctor(stricken.client, "here", stricken.namespace, datetime.now(UTC))
+            ((evidence, command),) = find(seen, "etcd-full")
+            assert "etcdserver: mvcc: database space exceeded" in evidence
+            assert all(step in command for step in ("etcdctl compact", "etcdctl defrag", "etcdctl alarm disarm"))
+            assert "etcd-full" in find(seen, "leader-missing")[0][0]
+            assert find(seen, "writes-refused") == []
             assert changes(told.host) == 1
             assert f"HTTPS_PROXY={PROXY}" in environment(told.host, "kubelet")
         finally:
             await asyncio.to_thread(plane.set_etcd_full, full=False)
         await told.edit()
         await told.followed()
+        seen, _ = await observe_for_doctor(stricken.client, "here", stricken.namespace, datetime.now(UTC))
+        assert find(seen, "etcd-full") == find(seen, "leader-missing") == []
 
 
 async def test_a_quota_forbids_the_record_of_a_rollout(stricken: Cluster) -> None:
@@ -141,10 +148,7 @@ async def test_a_quota_forbids_the_record_of_a_rollout(stricken: Cluster) -> Non
         for name in hosts:
             await stricken.until(name, Configured="True", ProxyApplied="True/Applied")
         await stricken.delete(CONFIG_MAPS, "transom-rollouts")
-        hard = {"count/configmaps": "0"}
-        await stricken.put(QUOTAS, "none", spec={"hard": hard})
-        await stricken.merge(QUOTAS, "none", {"status": {"hard": hard, "used": hard}}, "status")
-        await asyncio.sleep(1)
+        await stricken.forbid_config_maps()
         await stricken.proxy(httpProxy=OTHER, httpsProxy=OTHER)
         await has_condition(stricken, "WritesRefused", "True")
         _, reason, message = await read_condition(stricken, "WritesRefused")

@@ -56,8 +56,15 @@ def observed(fixture: dict[str, Any]) -> ClusterSnapshot:
     undefined = tuple(fixture.get("undefined", ()))
     known = {kind: kept(kind, listed) for kind, listed in seen.objects.items() if kind not in undefined}
     elsewhere = tuple(tuple(item) for item in fixture.get("elsewhere", ()))
+    refusal = fixture.get("write_refusal", "")
     changed = msgspec.structs.replace(
-        seen, live=True, objects=known, undefined=undefined, elsewhere=elsewhere, kubernetes="v1.36.3"
+        seen,
+        live=True,
+        objects=known,
+        undefined=undefined,
+        elsewhere=elsewhere,
+        write_refusal=refusal,
+        kubernetes="v1.36.3",
     )
     reader = ObjectReader("transom-system")
     for value in values:

@@ -106,3 +106,31 @@ def test_its_memory_is_bounded() -> None:
         for _ in range(2):
             refused.note_refusal("POST", path, build_status_error(403, "", QUOTA))
     assert len(refused.list_lasting(0)) < 100
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "ends"),
+    [
+        ("PUT", "/apis/coordination.k8s.io/v1/namespaces/transom-system/leases/transom", True),
+        # neither of these has to reach etcd
+        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", False),
+        ("PATCH", SETTINGS, False),
+    ],
+)
+def test_a_renewed_lease_shows_that_etcd_is_not_full_any_more(method: str, path: str, *, ends: bool) -> None:
+    """The event that was refused may never be sent again."""
+    clock = Clock()
+    refused = RefusedWrites(clock)
+    refuse(refused, clock, "POST", "/api/v1/namespaces/transom-system/events", 500, "etcdserver: mvcc: database space exceeded")
+    refuse(refused, clock, "POST", CONFIG_MAPS, 403, QUOTA)
+    refused.note_success(method, path)
+    left = {item.resource for item in refused.list_lasting(30)}
+    assert left == ({"configmaps"} if ends else {"configmaps", "events"})
+
+
+def test_a_process_that_does_not_work_any_more_has_nothing_to_report() -> None:
+    clock = Clock()
+    refused = RefusedWrites(clock)
+    refuse(refused, clock, "POST", CONFIG_MAPS, 403, QUOTA)
+    refused.forget_all()
+    assert refused.list_lasting(0) == ()

@@ -70,6 +70,11 @@ FAULTS: Final[dict[str, Fault]] = {
         {'transom_api_requests_total{code="none"}': "+60", 'transom_api_requests_total{code="200"}': "+60"},
         {'transom_api_requests_total{code="none"}': "+0", 'transom_api_requests_total{code="200"}': "+60"},
     ),
+    "TransomRequestsRefused": Fault(
+        {'transom_requests_refused{reason="RightMissing"}': "1", 'transom_requests_refused{reason="WriteRefused"}': "2"},
+        {'transom_requests_refused{reason="RightMissing"}': "0", 'transom_requests_refused{reason="WriteRefused"}': "0"},
+        value="3",
+    ),
     "TransomPodsRefused": Fault({"transom_pods_refused": "1"}, {"transom_pods_refused": "0"}),
     "TransomPodsNotInjected": Fault(
         {'transom_egress_proxies{condition="PodsInjected",status="False"}': "1"},
@@ -85,6 +90,10 @@ ALTERNATING: Final[dict[str, tuple[str, str]]] = {
     "TransomHostsNotConfigured": (
         'transom_hosts_unconfigured{reason="Unreachable"}',
         'transom_hosts_unconfigured{reason="ConnectionLost"}',
+    ),
+    "TransomRequestsRefused": (
+        'transom_requests_refused{reason="RightMissing"}',
+        'transom_requests_refused{reason="WriteRefused"}',
     ),
     "TransomApiErrors": ('transom_api_requests_total{code="none"}', 'transom_api_requests_total{code="503"}'),
 }

@@ -19,7 +19,7 @@ from lab.ports import reserve
 from lab.prometheus import Prometheus
 from tests.monitoring.dashboard import RANGE, RATE, queries
 from tests.support.operator.bundles import ROOT_1
-from tests.support.operator.clusters import PROXY, QUICK, Cluster, at_work
+from tests.support.operator.clusters import PROXY, QUICK, QUOTAS, Cluster, at_work
 from tests.support.operator.gate import Gate, gate_to
 from tests.support.operator.rollouts import breaks_tls
 from tests.support.pages import on_cluster
@@ -34,7 +34,7 @@ from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.reflector import ReflectorTimings
-from transom.kube.resources import EGRESS_PROXIES, REGISTRATIONS, SECRETS
+from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, REGISTRATIONS, SECRETS
 from transom.manifests.admission import iter_admission_roles
 from transom.monitoring.alert import ALERTS, BY_NAME, Tolerance, build_rules
 from transom.monitoring.objective import OBJECTIVES
@@ -105,7 +105,7 @@ class World:
         plane, metrics = self.cluster.control_plane, OperatorMetrics()
         async with gate_to(plane.url, plane.directory) as gate:
             connection = connect(str(plane.write_kubeconfig("gated", plane.admin_token, server=gate.url)))
-            pace = HostPace(check_interval=4.0, timeouts=Timeouts(progress=30.0))
+            pace = HostPace(check_interval=4.0, rights=1.0, timeouts=Timeouts(progress=30.0))
             controllers = ("egress", "hosts", "pods")
             options = Options(self.cluster.namespace, 1, controllers=controllers, pace=pace, reflector=PATIENT)
             operator = Operator(Client(connection), options, metrics.observe)
@@ -211,6 +211,16 @@ async def test_each_alert_by_one_fault(world: World, monkeypatch: pytest.MonkeyP
             await world.settled()
             await shown(world)
             await looked(world)
+
+            # the record of a rollout cannot be created
+            await world.quiet("TransomRequestsRefused")
+            await cluster.delete(CONFIG_MAPS, "transom-rollouts")
+            await cluster.forbid_config_maps()
+            await cluster.proxy(**SPEC, noProxy="refused.example")
+            await world.fires("TransomRequestsRefused")
+            await cluster.delete(QUOTAS, "none")
+            await world.ends("TransomRequestsRefused")
+            await world.settled()
 
             # one host holds the worker, and the other one waits for it
             await hanging(world, 3600.0)

@@ -6,7 +6,7 @@ from typing import Any, Never
 
 import pytest
 from lab.ports import reserve
-from tests.pods.table import pod_egress
+from tests.pods.table import objects, pod_egress
 from tests.support.operator.bundles import ROOT_1
 from tests.support.operator.clusters import WHOLE_EVENTS
 from tests.support.waiting import until
@@ -14,7 +14,7 @@ from tests.webhook.clusters import Admission, plain_pod
 from tests.webhook.test_pods_controller import conditions, operator, until_condition
 
 from transom.controllers.pods import controller, webhook_check
-from transom.kube.resources import REGISTRATIONS
+from transom.kube.resources import EGRESS_PROXIES, REGISTRATIONS
 from transom.pods.webhook_configuration import WebhookEndpoint, build_registration
 from transom.webhook.webhook import Webhook
 
@@ -98,6 +98,23 @@ async def test_pods_are_refused_and_every_place_reports_it(admission: Admission,
             await until_condition(admission, "PodsInjected", "Injected")
         message = await until_condition(admission, "PodsInjected", "NotCalled")
         assert "pods start without the settings" in message
+
+
+async def test_pods_get_older_settings(admission: Admission, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that cannot read the settings any more answers as before: that is not `Injected`."""
+    monkeypatch.setattr(controller, "LOOK", 0.5)
+    monkeypatch.setattr(controller, "LATE", 1.0)
+    await admission.settings("plain")
+    async with operator(admission, "egress", "pods"), admission.replica() as webhook:
+        await until_condition(admission, "PodsInjected", "Injected")
+        known = webhook.egress
+        # as after its right to watch them was taken
+        webhook.settings._update_listeners.clear()
+        (value,) = (item for item in objects("plain") if item["kind"] == "EgressProxy")
+        await admission.apply(EGRESS_PROXIES, {**value, "spec": {**value["spec"], "noProxy": ".other.example"}})
+        message = await until_condition(admission, "PodsInjected", "OldSettings")
+        assert "older settings" in message
+        assert webhook.egress == known
 
 
 async def until_event(admission: Admission, reason: str) -> None:

@@ -138,16 +138,18 @@ async def read_missing_rights(client: Client, snapshot: ClusterSnapshot) -> tupl
         if rights.why:
             return (), rights.why
         user = _format_account(snapshot.namespace, deployments[name], name)
-        reviews += [
-            {
-                "kind": "SubjectAccessReview",
-                "metadata": {"name": str(item)},
-                "spec": {"user": user},
-                "status": {"allowed": False},
-            }
-            for item in sorted(rights.missing)
-        ]
+        reviews += [build_denial(str(item), user) for item in sorted(rights.missing)]
     return tuple(reviews), ""
+
+
+def build_denial(right: str, user: str) -> dict[str, Any]:
+    """Build a SubjectAccessReview, by the name of a right, that says that the user does not have it."""
+    return {
+        "kind": "SubjectAccessReview",
+        "metadata": {"name": right},
+        "spec": {"user": user},
+        "status": {"allowed": False},
+    }
 
 
 def _format_account(namespace: str, deployment: Mapping[str, Any] | None, default: str) -> str:

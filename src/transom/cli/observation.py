@@ -4,21 +4,39 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 
 from transom.capi.bootstrap.injection import LABEL
 from transom.cli import projected_objects
+from transom.diagnosis.fields import get_name
 from transom.diagnosis.observed_state import with_settings, wrap_secret_values
-from transom.diagnosis.overview import NOT_OBSERVED, build_host_row, build_proxy_row, find_leader, needs_lease_recheck
+from transom.diagnosis.overview import (
+    NOT_OBSERVED,
+    build_host_row,
+    build_proxy_row,
+    find_leader,
+    list_noted_rights,
+    needs_lease_recheck,
+)
 from transom.diagnosis.setup_mistakes import iter_references
 from transom.diagnosis.snapshot import OWN_KINDS, ClusterSnapshot, ReadFailure, Value
 from transom.kube.api_versions import PREFERRED, resolve_api_version
 from transom.kube.client import Client
-from transom.kube.errors import NotFound, StatusError
+from transom.kube.errors import ApiError, NotFound, StatusError
 from transom.kube.objects import Metadata, UnstructuredObject
-from transom.kube.resources import EGRESS_PROXIES, OPENSHIFT_PROXIES, REGISTRATIONS, SECRETS, WINDOWS_INSTANCES, Resource
+from transom.kube.refusals import parse_missing_right
+from transom.kube.resources import (
+    EGRESS_PROXIES,
+    NAMESPACES,
+    OPENSHIFT_PROXIES,
+    REGISTRATIONS,
+    SECRETS,
+    WINDOWS_INSTANCES,
+    Resource,
+)
 from transom.pods.webhook_configuration import NAME as REGISTRATION
 from transom.sources.api_server import DefinitionsMissing, load_objects
 from transom.sources.objects import ObjectReader, Objects
@@ -61,6 +79,7 @@ def list_status_queries(namespace: str, hosts_namespace: str | None, labels: str
         ListQuery(REGISTRATIONS, fields=f"metadata.name={REGISTRATION}"),
         ListQuery(CLUSTERS),
         ListQuery(projected_objects.NAMESPACES, fields=f"metadata.name={namespace}", quiet=True),
+        ListQuery(LEASES, fields="metadata.name=transom", quiet=True),
     )
 
 
@@ -119,6 +138,7 @@ def list_doctor_queries(namespace: str) -> tuple[ListQuery, ...]:
         ListQuery(INSTALLATIONS),
         ListQuery(DEPLOYMENTS, namespace),
         ListQuery(LEASES, namespace, fields="metadata.name=transom"),
+        ListQuery(LEASES, fields="metadata.name=transom", quiet=True),
         ListQuery(REGISTRATIONS, fields=f"metadata.name={REGISTRATION}"),
         *(ListQuery(BINDINGS, fields=f"metadata.name={name}") for name in ("transom", "transom-webhook")),
     )
@@ -138,6 +158,7 @@ async def refresh_stale_objects(client: Client, snapshot: ClusterSnapshot) -> Cl
     await asyncio.sleep(RENEWED)
     queries = (
         ListQuery(LEASES, snapshot.namespace, fields="metadata.name=transom"),
+        ListQuery(LEASES, fields="metadata.name=transom", quiet=True),
         ListQuery(EGRESS_PROXIES),
         ListQuery(WINDOWS_INSTANCES),
     )
@@ -145,6 +166,36 @@ async def refresh_stale_objects(client: Client, snapshot: ClusterSnapshot) -> Cl
     kinds = {kind: objects for kind, objects in answers.objects.items() if kind == "Lease" or unobserved.get(kind)}
     later = msgspec.structs.replace(snapshot, objects={**snapshot.objects, **kinds})
     return msgspec.structs.replace(later, lease_renewing=_is_renewed(snapshot, later))
+
+
+async def with_write_refusal(client: Client, snapshot: ClusterSnapshot) -> ClusterSnapshot:
+    """Return it with the API server's reason to refuse every write, if no operator leads: a full etcd answers reads.
+
+    The request creates a Namespace that always exists (k8s.io/apiserver v0.36.3, admission plugin NamespaceLifecycle), so it
+    changes nothing: the answer is 409. If etcd is full, it refuses the request before it compares the key (etcd v3.6.8,
+    server/etcdserver/apply/apply.go, applierV3Capped.Txn). A request with `dryRun` does not reach etcd.
+    """
+    who = find_leader(snapshot)
+    has_work = snapshot.list_objects("EgressProxy") or snapshot.list_objects("WindowsInstance")
+    if who is None or who.working or not has_work:
+        return snapshot
+    namespace = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind, "metadata": {"name": _IMMORTAL}}
+    try:
+        await client.request("POST", NAMESPACES.build_path(), None, namespace, retries=0)
+    except StatusError as error:
+        if parse_missing_right(str(error)) is not None:
+            unread = ReadFailure("whether the API server accepts writes", str(error))
+            return msgspec.structs.replace(snapshot, unread=(*snapshot.unread, unread))
+        if error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
+            # it exists; or a policy on Namespaces refuses this one, which says nothing of other objects
+            return snapshot
+        return msgspec.structs.replace(snapshot, write_refusal=str(error))
+    except ApiError as error:
+        return msgspec.structs.replace(snapshot, write_refusal=str(error))
+    return snapshot
+
+
+_IMMORTAL: Final = "default"
 
 
 def _is_renewed(snapshot: ClusterSnapshot, later: ClusterSnapshot) -> bool | None:
@@ -160,15 +211,13 @@ def build_observed(cluster_answers: QueryResults, source: str, namespace: str, n
 
 
 async def _list_values(client: Client, query: ListQuery) -> list[Value] | StatusError | None:
-    """None where the server does not know the kind; an error that this person may not read it."""
+    """None where the server does not know the kind; an error where it refuses the list."""
     try:
         resource = await resolve_api_version(client.get_json, query.resource)
         listing = await client.list_objects(resource, query.namespace, labels=query.labels, fields=query.fields)
     except NotFound:
         return None
     except StatusError as error:
-        if error.code != FORBIDDEN:
-            raise
         return error
     # the items of a list leave their kind out
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
@@ -196,6 +245,7 @@ async def observe_for_doctor(
     seen = await refresh_stale_objects(
         client, await with_missing_rights(client, build_observed(cluster_answers, source, namespace, now))
     )
+    seen = await with_write_refusal(client, seen)
     seen = msgspec.structs.replace(seen, objects=wrap_secret_values(seen.objects), kubernetes=version)
     seen = msgspec.structs.replace(seen, elsewhere=tuple(await _find_in_other_namespaces(client, seen)))
     try:
@@ -203,8 +253,6 @@ async def observe_for_doctor(
     except DefinitionsMissing as error:
         objects = error.objects
     except StatusError as error:
-        if error.code != FORBIDDEN:
-            raise
         return msgspec.structs.replace(seen, unread=(*seen.unread, ReadFailure("the settings", str(error)))), None
     values, unread = await list_labelled_machine_objects(client)
     reader = ObjectReader(namespace)
@@ -246,12 +294,22 @@ async def list_labelled_machine_objects(client: Client) -> tuple[list[Value], li
 
 
 async def with_missing_rights(client: Client, snapshot: ClusterSnapshot) -> ClusterSnapshot:
-    """Return it with what Transom's ServiceAccounts may not do, as the API server answers. Raises ApiError."""
-    from transom.cli.install_facts import read_missing_rights
+    """Return it with what Transom's ServiceAccounts may not do, as the API server answers. Raises ApiError.
+
+    If the user may not ask for the rights of others, or no Deployment says which rights the operator needs, these are the
+    rights that the leader notes on its lease.
+    """
+    from transom.cli.install_facts import build_denial, read_missing_rights
+    from transom.manifests.grants import NAME
 
     reviews, why = await read_missing_rights(client, snapshot)
     if why:
-        return msgspec.structs.replace(snapshot, unread=(*snapshot.unread, ReadFailure("SubjectAccessReview", why)))
+        snapshot = msgspec.structs.replace(snapshot, unread=(*snapshot.unread, ReadFailure("SubjectAccessReview", why)))
+    if why or not any(get_name(item) == NAME for item in snapshot.iter_own_objects("Deployment")):
+        account = f"system:serviceaccount:{snapshot.namespace}:{NAME}"
+        reviews = (*reviews, *(build_denial(right, account) for right in list_noted_rights(snapshot)))
+        if why and not reviews:
+            return snapshot
     return msgspec.structs.replace(snapshot, objects={**snapshot.objects, "SubjectAccessReview": reviews})
 
 

@@ -179,6 +179,13 @@ def _iter_warnings(status: Overview) -> Iterator[StyledLine]:
         yield StyledLine(f"NAMESPACE {status.terminating}", "red")
     if status.refused:
         yield StyledLine(f"REFUSED   the API server refuses writes of the operator: {status.refused}", "red")
+    if status.other_operators:
+        names = ", ".join(status.other_operators)
+        yield StyledLine(
+            f"OPERATOR  another one leads in namespace {names}: each overwrites the status of EgressProxies", "red"
+        )
+    if status.failed_reads:
+        yield StyledLine(f"UNREAD    the operator cannot read, and works with older objects: {status.failed_reads}", "red")
     rights = status.rights
     for right in rights[:_LISTED]:
         yield StyledLine(f"RIGHTS    {right}", "red")

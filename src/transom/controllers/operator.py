@@ -207,6 +207,7 @@ class Operator:
             timings=options.terms,
             now=now,
             annotate=lambda: self.rights.lease_annotations,
+            on_renewal_by_other=self._forget_refused_writes,
         )
         self._owner = Owner("transom-operator", self._host_name)
         self._teller: EventRecorder | None = None
@@ -252,6 +253,10 @@ class Operator:
         self.informers.retry_refused()
         for controller in self.controllers.values():
             controller.queue.retry_failed()
+
+    def _forget_refused_writes(self) -> None:
+        """Forget what the server refused to this process: a standby repeats no write that could succeed by now."""
+        self._client.refused_writes.forget_all()
 
     def on_controllers_created(self, listener: Callable[[], None]) -> None:
         """Call `listener` now, and whenever the informers are others."""

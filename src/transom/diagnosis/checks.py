@@ -9,6 +9,14 @@ from transom.diagnosis.snapshot import Check, ClusterSnapshot, Diagnosis, Eviden
 PAGE: Final = "docs/doctor.md"
 CHECKS: Final = (
     Check(
+        "etcd-full",
+        ("Lease",),
+        operating.find_full_etcd,
+        "critical: the API server refuses every write in the whole cluster, not only Transom's; running pods and hosts keep"
+        " what they have",
+        needs="cluster",
+    ),
+    Check(
         "pods-refused",
         ("MutatingWebhookConfiguration", "EgressProxy", "Deployment"),
         operating.find_refused_pods,
@@ -48,6 +56,20 @@ CHECKS: Final = (
         needs="cluster",
     ),
     Check(
+        "two-operators",
+        ("Lease",),
+        operating.find_two_operators,
+        "both write the status of EgressProxies, again and again, and each counts only the hosts of its namespace",
+        needs="cluster",
+    ),
+    Check(
+        "controllers-missing",
+        ("Deployment", "WindowsInstance"),
+        operating.find_missing_controllers,
+        "no operator works on hosts: they keep their settings, and what is deleted waits",
+        needs="cluster",
+    ),
+    Check(
         "bindings-elsewhere",
         ("ClusterRoleBinding", "Deployment"),
         operating.find_bindings_elsewhere,
@@ -66,6 +88,13 @@ CHECKS: Final = (
         ("Lease",),
         operating.find_refused_writes,
         "work that requires the writes is not done, and the objects keep their state",
+        needs="cluster",
+    ),
+    Check(
+        "reads-failed",
+        ("Lease",),
+        operating.find_failed_reads,
+        "the operator works with the objects of before: edits of this kind have no effect, and statuses do not report them",
         needs="cluster",
     ),
     Check(

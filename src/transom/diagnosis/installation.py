@@ -331,7 +331,7 @@ def _check_admission(snapshot: ClusterSnapshot) -> InstallCheck:
     do = (
         f"kubectl logs deployment/{_WEBHOOK} -n {snapshot.namespace}, and look at its Service and the network to the API server"
     )
-    if hook.reason in ("NotRegistered", "NotCalled", "Outdated", "PodsRefused"):
+    if hook.reason in ("NotRegistered", "NotCalled", "Outdated", "OldSettings", "PodsRefused"):
         return InstallCheck("admission", claim, "fail", f"{hook.reason}: {hook.message}", do)
     if hook.reason == "Injected":
         return InstallCheck("admission", claim, "pass", hook.message)

@@ -10,12 +10,15 @@ from transom.diagnosis.overview import (
     STATUS_NEWER,
     build_host_row,
     build_proxy_row,
+    describe_failed_reads,
     describe_refused_writes,
     describe_termination,
     find_leader,
     format_deletion_step,
+    list_other_operators,
 )
 from transom.diagnosis.snapshot import ClusterSnapshot, Evidence
+from transom.manifests.roles import parse_controllers
 from transom.pods.webhook_configuration import NAME as REGISTRATION
 from transom.pods.webhook_configuration import is_own_configuration
 from transom.reasons.reason_table import REASONS
@@ -24,8 +27,16 @@ _WEBHOOK = "transom-webhook"
 _BOUND = ("transom", _WEBHOOK)
 
 
+_NO_SPACE = "database space exceeded"
+"""go.etcd.io/etcd/api v3.6.8, v3rpc/rpctypes/error.go, ErrGRPCNoSpace: the API server repeats it."""
+_FREE_SPACE = (
+    "on a member of etcd: etcdctl endpoint status -w json (shows REVISION); etcdctl compact REVISION; etcdctl defrag (on each"
+    " member); etcdctl alarm disarm; see https://etcd.io/docs/v3.6/op-guide/maintenance/#space-quota"
+)
+
+
 def find_refused_pods(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find new pods that the API server refuses, because of `failurePolicy: Fail` without an admission server that answers."""
+    """Find new pods that the API server refuses: `failurePolicy: Fail` without an admission server that answers."""
     reason = REASONS["PodsRefused"]
     command = reason.remedy.replace("`", "")
     for proxy in snapshot.list_objects("EgressProxy"):
@@ -51,6 +62,48 @@ def find_refused_pods(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
 def _is_fail_closed(registration: Mapping[str, Any]) -> bool:
     # the default of admissionregistration.k8s.io/v1 is Fail
     return any(item.get("failurePolicy", "Fail") == "Fail" for item in get_items(registration, "webhooks"))
+
+
+def find_two_operators(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
+    """Find an operator that leads in another namespace, next to the one in Transom's."""
+    who = find_leader(snapshot)
+    if who is None or not who.working:
+        return
+    for namespace in list_other_operators(snapshot):
+        evidence = f"an operator renews it, next to that of namespace {snapshot.namespace}: one Transom works in a cluster"
+        yield Evidence(f"Lease/{namespace}/transom", evidence, f"transom uninstall -n {namespace} removes that one")
+
+
+_HOST_CONTROLLERS = ("hosts", "nodes")
+
+
+def find_missing_controllers(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
+    """Find WindowsInstances although the operator runs without a controller for hosts (`--controllers`)."""
+    made = next(
+        (own_object for own_object in snapshot.iter_own_objects("Deployment") if get_name(own_object) == "transom"), None
+    )
+    if made is None or not any(snapshot.iter_own_objects("WindowsInstance")):
+        return
+    containers = get_items(made, "spec", "template", "spec", "containers")
+    arguments = [str(argument) for container in containers for argument in container.get("args") or ()]
+    named = next((argument.partition("=")[2] for argument in arguments if argument.startswith("--controllers=")), None)
+    try:
+        controllers = parse_controllers(named)
+    except ValueError:
+        # the operator does not start with it, which other checks find
+        return
+    if named is not None and not set(_HOST_CONTROLLERS) & set(controllers):
+        command = "add windows to controllers of the chart, or to --controllers of `transom manifests`, and apply it"
+        yield Evidence(f"Deployment/{snapshot.namespace}/transom", f"--controllers={named}", command)
+
+
+def find_bound_namespace(snapshot: ClusterSnapshot) -> str:
+    """Return the namespace of the ServiceAccount that ClusterRoleBinding `transom` binds, if it is another one, or empty."""
+    for binding in snapshot.list_objects("ClusterRoleBinding"):
+        namespaces = sorted(str(item["namespace"]) for item in get_items(binding, "subjects") if item.get("namespace"))
+        if get_name(binding) == "transom" and namespaces and snapshot.namespace not in namespaces:
+            return namespaces[0]
+    return ""
 
 
 def find_bindings_elsewhere(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
@@ -88,11 +141,34 @@ def find_missing_rights(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
         )
 
 
+def is_etcd_full(snapshot: ClusterSnapshot) -> bool:
+    """Return True if the API server refuses writes because etcd has no space left."""
+    return _NO_SPACE in snapshot.write_refusal or _NO_SPACE in describe_refused_writes(snapshot)
+
+
+def find_full_etcd(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
+    """Find that etcd has no space left (alarm `NOSPACE`)."""
+    if is_etcd_full(snapshot):
+        refusal = snapshot.write_refusal or describe_refused_writes(snapshot)
+        yield Evidence("etcd", f"the API server refuses due: {refusal}", _FREE_SPACE)
+
+
 def find_refused_writes(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
-    """Find writes of the operator that the API server refuses due to a quota, a webhook or a policy."""
+    """Find that the API server refuses writes of the operator, although it has the right: a quota, a webhook, a policy."""
     command = REASONS["WriteRefused"].remedy
-    if refused := describe_refused_writes(snapshot):
+    if (refused := describe_refused_writes(snapshot)) and _NO_SPACE not in refused:
         yield Evidence(f"Lease/{snapshot.namespace}/transom", f"the API server refuses: {refused}", command)
+    if snapshot.write_refusal and _NO_SPACE not in snapshot.write_refusal:
+        evidence = f"the API server fails to create an object: {snapshot.write_refusal}"
+        yield Evidence("Namespace/default", evidence, command)
+
+
+def find_failed_reads(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
+    """Find that the operator cannot read a kind, although it has the right: the API server cannot read it from etcd."""
+    if failed := describe_failed_reads(snapshot):
+        yield Evidence(
+            f"Lease/{snapshot.namespace}/transom", f"the operator cannot read {failed}", REASONS["ReadFailed"].remedy
+        )
 
 
 def _format_rights_command(namespace: str) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from transom.common.mappings import get_nested_value
 from transom.common.timestamps import parse_timestamp
 from transom.controllers.egress.host_counts import WAITS
-from transom.controllers.runtime.lease_annotations import REFUSED_WRITES
+from transom.controllers.runtime.lease_annotations import FAILED_READS, MISSING_RIGHTS, REFUSED_WRITES
 from transom.diagnosis.fields import get_condition, get_items, get_labels, get_mapping, get_metadata, get_name, get_namespace
 from transom.diagnosis.snapshot import ClusterSnapshot, ReadFailure, Value
 from transom.pods.outdated_pods import OutdatedWorkload
@@ -76,7 +76,7 @@ class ObjectStatus(msgspec.Struct, frozen=True, rename="camel"):
 class RolloutStatus(msgspec.Struct, frozen=True):
     """How far the settings have come to the hosts of this cluster; `halted` says why no further host is started.
 
-    `outdated`: the settings were edited since, and the numbers are of the edit before, as the output notes.
+    `outdated`: why the numbers may be old, as the output notes: the settings were edited since, or the status is not written.
     """
 
     total: int
@@ -150,6 +150,10 @@ class Overview(msgspec.Struct, frozen=True):
     """What Transom's ServiceAccounts may not do, though their options require it."""
     refused: str = ""
     """Which writes of the operator the API server refuses although it has the right."""
+    failed_reads: str = msgspec.field(default="", name="failedReads")
+    """Which kinds the operator cannot read although it has the right."""
+    other_operators: tuple[str, ...] = msgspec.field(default=(), name="otherOperators")
+    """Namespaces in which another operator leads, next to the leader here."""
 
 
 def build_overview(observed: ClusterSnapshot, pods: tuple[OutdatedWorkload, ...] | None = None, version: str = "") -> Overview:
@@ -157,17 +161,25 @@ def build_overview(observed: ClusterSnapshot, pods: tuple[OutdatedWorkload, ...]
     proxies = observed.list_objects("EgressProxy")
     who = find_leader(observed)
     works = who is not None and who.working
+    base = next((proxy for proxy in proxies if get_name(proxy) == BASE), None)
     rows = [
         *(build_proxy_row(proxy, operator_works=works) for proxy in proxies),
-        *(build_host_row(obj, operator_works=works) for obj in observed.list_objects("WindowsInstance")),
+        *(
+            _mark_older(build_host_row(obj, operator_works=works), obj, base)
+            for obj in observed.list_objects("WindowsInstance")
+        ),
     ]
     unwritten = frozenset(iter_unwritten_statuses(observed))
     rows = [_mark_unwritten_status(row) if row.kind in unwritten else row for row in rows]
-    base = next((proxy for proxy in proxies if get_name(proxy) == BASE), None)
+    rollout = None if base is None else _read_rollout(base)
+    if rollout is not None and not rollout.outdated and who is not None and not who.working:
+        rollout = msgspec.structs.replace(rollout, outdated="as last reported: no operator leads")
+    elif rollout is not None and not rollout.outdated and "EgressProxy" in unwritten:
+        rollout = msgspec.structs.replace(rollout, outdated="as last reported: the operator cannot write this status")
     return Overview(
         observed.source,
         tuple(sorted(rows, key=get_urgency_key)),
-        rollout=None if base is None else _read_rollout(base),
+        rollout=rollout,
         clusters=_build_cluster_rows(observed),
         certificates=tuple(iter_expiring_bundles(_map_bundle_expiry(proxies), observed.now)),
         pods=pods,
@@ -179,6 +191,8 @@ def build_overview(observed: ClusterSnapshot, pods: tuple[OutdatedWorkload, ...]
         terminating=describe_termination(observed),
         rights=tuple(iter_missing_rights(observed)),
         refused=describe_refused_writes(observed),
+        failed_reads=describe_failed_reads(observed),
+        other_operators=tuple(list_other_operators(observed)) if works else (),
     )
 
 
@@ -199,11 +213,25 @@ def iter_missing_rights(observed: ClusterSnapshot) -> Iterator[str]:
 
 def describe_refused_writes(observed: ClusterSnapshot) -> str:
     """Return which writes the API server refuses to the leader, as the leader notes on its lease; empty if none."""
+    return _read_note(observed, REFUSED_WRITES)
+
+
+def describe_failed_reads(observed: ClusterSnapshot) -> str:
+    """Return which kinds the leader cannot read, as it notes on its lease; empty if none."""
+    return _read_note(observed, FAILED_READS)
+
+
+def list_noted_rights(observed: ClusterSnapshot) -> list[str]:
+    """Return what the leader may not do, as it notes on its lease."""
+    return [right for right in _read_note(observed, MISSING_RIGHTS).split("; ") if right]
+
+
+def _read_note(observed: ClusterSnapshot, annotation: str) -> str:
     who = find_leader(observed)
     if who is None or not who.working:
         return ""
     lease = next((own_object for own_object in observed.iter_own_objects("Lease") if get_name(own_object) == _LEASE), {})
-    return str(get_mapping(get_metadata(lease), "annotations").get(REFUSED_WRITES) or "")
+    return str(get_mapping(get_metadata(lease), "annotations").get(annotation) or "")
 
 
 def iter_unwritten_statuses(observed: ClusterSnapshot) -> Iterator[str]:
@@ -214,6 +242,21 @@ def iter_unwritten_statuses(observed: ClusterSnapshot) -> Iterator[str]:
         write = f"patch {resource}.transom.dev/status"
         if write in refused or any(write in right for right in missing):
             yield kind
+
+
+def has_older_settings(instance: Value, base: Value | None) -> bool:
+    """Return True if the settings of this cluster are newer than those by which a host was last judged."""
+    if base is None or get_nested_value(instance, "spec", "clusterRef") is not None:
+        return False
+    settings = get_nested_value(base, "status", "settings")
+    return bool(settings) and settings != get_nested_value(instance, "status", "settings")
+
+
+def _mark_older(row: ObjectStatus, instance: Value, base: Value | None) -> ObjectStatus:
+    judged = get_nested_value(instance, "status", "settings")
+    if row.ready != "True" or row.reason == "Paused" or not judged or not has_older_settings(instance, base):
+        return row
+    return msgspec.structs.replace(row, ready="False", reason="Pending", message="it does not have the newest settings yet")
 
 
 def _mark_unwritten_status(row: ObjectStatus) -> ObjectStatus:
@@ -390,6 +433,23 @@ def find_leader(observed: ClusterSnapshot) -> Leader | None:
     holder, renewed = str(get_nested_value(lease, "spec", "holderIdentity") or ""), get_nested_value(lease, "spec", "renewTime")
     duration = _as_count(get_nested_value(lease, "spec", "leaseDurationSeconds")) or _DURATION
     return Leader(holder, renewed, bool(holder) and _is_renewed(observed, lease), duration)
+
+
+def list_other_operators(observed: ClusterSnapshot) -> list[str]:
+    """Return the other namespaces whose Lease `transom` an operator renews: two of them write the same settings' status."""
+    others = []
+    for lease in observed.list_objects("Lease"):
+        namespace = get_namespace(lease)
+        then = parse_timestamp(get_nested_value(lease, "spec", "renewTime"))
+        is_recent = then is not None and abs((observed.now - then).total_seconds()) < 2 * _DURATION
+        if (
+            get_name(lease) == _LEASE
+            and namespace != observed.namespace
+            and get_nested_value(lease, "spec", "holderIdentity")
+            and is_recent
+        ):
+            others.append(str(namespace))
+    return sorted(others)
 
 
 def needs_lease_recheck(observed: ClusterSnapshot) -> bool:

@@ -16,7 +16,8 @@ from transom.diagnosis.fields import (
     get_name,
     get_namespace,
 )
-from transom.diagnosis.overview import describe_termination, find_leader, iter_missing_rights
+from transom.diagnosis.operating import find_bound_namespace, is_etcd_full
+from transom.diagnosis.overview import describe_termination, find_leader, iter_missing_rights, list_other_operators
 from transom.diagnosis.snapshot import ClusterSnapshot, Evidence
 from transom.pods.environment import explain_exclusion
 from transom.pods.webhook_configuration import NAME as REGISTRATION
@@ -162,6 +163,8 @@ def find_missing_leader(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     command = f"kubectl describe pods -n {snapshot.namespace} {labels}"
     if any(_is_running(pod) for pod in snapshot.iter_own_objects("Pod")):
         command = f"kubectl logs -n {snapshot.namespace} {labels} --tail=50"
+    if is_etcd_full(snapshot):
+        evidence += "; etcd is full (etcd-full)"
     if next(iter_missing_rights(snapshot), None):
         evidence += "; its ServiceAccount lacks rights (rights-missing)"
     made = next(
@@ -175,8 +178,12 @@ def find_missing_leader(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     if snapshot.was_read("Deployment") and not any(
         get_name(own_object) == "transom" for own_object in snapshot.iter_own_objects("Deployment")
     ):
-        command = "transom manifests --image REGISTRY/transom:TAG | kubectl apply -f -"
         evidence += f"; Deployment transom does not exist in namespace {snapshot.namespace}"
+        command = "transom manifests --image REGISTRY/transom:TAG | kubectl apply -f -"
+        if bound := find_bound_namespace(snapshot):
+            command = f"use -n {bound}: ClusterRoleBinding transom names that namespace"
+        elif others := list_other_operators(snapshot):
+            command = f"use -n {others[0]}: an operator leads in that namespace"
     if leader_state.holder and leader_state.duration > _LONGEST_LEASE:
         command = f"kubectl delete lease transom -n {snapshot.namespace}"
         evidence += f"; no replica takes it for {leader_state.duration:,} s, which Transom does not write"

@@ -51,6 +51,8 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
     """What is wrong with the machines of workload clusters."""
     lease_renewing: bool | None = None
     """Whether the lease was renewed between two readings; None: it was read once."""
+    write_refusal: str = ""
+    """Why the API server refuses a write, for whatever object; empty: it does not, or that was not asked."""
     elsewhere: tuple[tuple[str, str, str], ...] = ()
     """Kind, namespace and name of what the settings name, and what is in another namespace than Transom's."""
 

@@ -10,7 +10,14 @@ import msgspec
 from transom.common.mappings import get_nested_value
 from transom.diagnosis.fields import get_condition, get_metadata, get_name
 from transom.diagnosis.host_requests import is_paused
-from transom.diagnosis.overview import Overview, build_host_row, describe_refused_writes, find_leader, get_natural_key
+from transom.diagnosis.overview import (
+    Overview,
+    build_host_row,
+    describe_refused_writes,
+    find_leader,
+    get_natural_key,
+    has_older_settings,
+)
 from transom.diagnosis.snapshot import ClusterSnapshot, Value
 from transom.pods.outdated_pods import OutdatedWorkload
 from transom.proxy.layers import BASE
@@ -177,8 +184,7 @@ def _check_host(instance: Value, base: Value | None) -> UnreadyItem | None:
         return None
     if get_condition(base, "Valid").get("status") == "False":
         return UnreadyItem(Part.HOSTS, name, "Invalid", f"EgressProxy/{BASE}: {get_condition(base, 'Valid').get('message')}")
-    holding = get_nested_value(base, "status", "settings")
-    if not _is_observed(base) or (holding and holding != get_nested_value(instance, "status", "settings")):
+    if not _is_observed(base) or has_older_settings(instance, base):
         return UnreadyItem(Part.HOSTS, name, "Pending", "it does not have the newest settings yet")
     return None
 

@@ -83,9 +83,15 @@ class LeaseElection:
         draw: Callable[[], float] = random.random,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         annotate: Callable[[], Mapping[str, str]] = dict,
+        on_renewal_by_other: Callable[[], None] = lambda: None,
     ) -> None:
-        """Create the election. `annotate` returns the annotations that each write of the holder gives the Lease."""
+        """Create the election.
+
+        `annotate` returns the annotations that each write of the holder gives the Lease. `on_renewal_by_other` is called
+        when another process is seen to have written it.
+        """
         self._annotate = annotate
+        self._on_renewal_by_other = on_renewal_by_other
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -189,6 +195,8 @@ class LeaseElection:
         if spec.holder_identity:
             version = lease.metadata.resource_version or ""
             if self._seen is None or self._seen[0] != version:
+                if self._seen is not None:
+                    self._on_renewal_by_other()
                 self._seen = (version, loop.time())
             held_for = max(spec.lease_duration_seconds or 0, self._terms.duration)
             if loop.time() < self._seen[1] + held_for:

@@ -46,7 +46,9 @@ PACE: Final = ReflectorTimings()
 class Reflector(Generic[T]):
     """One kind, one store.
 
-    `synced` is set once the store has been filled for the first time, or the kind is known to be absent.
+    `synced` is set once the store has been filled for the first time, or the kind is known to be absent. An `optional` kind
+    counts as absent while the right to read it is missing. The right is then missing like others, unless the roles grant it
+    only on servers with the group `granted_with`, and the server does not have it.
     """
 
     def __init__(
@@ -62,8 +64,9 @@ class Reflector(Generic[T]):
         draw: Callable[[], float] = random.random,
         on_malformed: Callable[[MalformedObject], None] = lambda _: None,
         optional: bool = False,
+        granted_with: str = "",
     ) -> None:
-        self._optional = optional
+        self._optional, self._granted_with = optional, granted_with
         self._client = client
         self._asked = resource
         self._resource = resource
@@ -81,6 +84,8 @@ class Reflector(Generic[T]):
         """Whether the server has this kind."""
         self.refusal = ""
         """Why it may not be read; empty where it may, or where that is not known."""
+        self.error = ""
+        """Why the last request failed; empty once one succeeds."""
         self.decided = asyncio.Event()
         """Set once it is synced, or refused: who waits for it knows then whether that can take long."""
         self._retry_now = asyncio.Event()
@@ -118,9 +123,11 @@ class Reflector(Generic[T]):
                     self._failures = 1
             except ApiError as error:
                 if self._optional and isinstance(error, StatusError) and error.code == HTTPStatus.FORBIDDEN:
-                    # the right is not granted yet: retried like a kind that does not exist
-                    self._client.refusals.forget_refused_request(str(error))
+                    # the right is not granted yet: retried like a kind that does not exist, or once a review says that it is
+                    if self._granted_with and not await self._has_group(self._granted_with):
+                        self._client.refusals.forget_refused_request(str(error))
                     self._handle_missing_kind()
+                    self.refusal = str(error)
                     await self._wait(self._pace.absent, error)
                     continue
                 if isinstance(error, StatusError) and error.code == HTTPStatus.FORBIDDEN:
@@ -150,7 +157,7 @@ class Reflector(Generic[T]):
         for item in listing.malformed:
             self._report_malformed(item)
         self._version = listing.resource_version
-        self.present, self.refusal = True, ""
+        self.present, self.refusal, self.error = True, "", ""
         self.synced.set()
         self._client.watch_failures.note_success(self._resource.kind)
         self.decided.set()
@@ -170,7 +177,7 @@ class Reflector(Generic[T]):
             fields=self._fields,
         )
         async with watch as batches:
-            self.refusal = ""
+            self.refusal = self.error = ""
             self._client.watch_failures.note_success(self._resource.kind)
             async for events in batches:
                 for event in events:
@@ -231,20 +238,24 @@ class Reflector(Generic[T]):
         self._version = None
         self.present = False
         self._store.clear()
-        self.refusal = ""
+        self.refusal = self.error = ""
         self.synced.set()
         self.decided.set()
 
     async def _wait_for_api_group(self, error: ApiError) -> None:
         """Until the kind may be there. Kinds of groups that the server does not have are asked for together."""
         await self._wait(self._pace.absent, error)
-        while not await self._client.groups.has_group(self._asked.group, self._pace.absent.first):
+        while not await self._has_group(self._asked.group):
             await self._wait(self._pace.absent, error)
+
+    async def _has_group(self, group: str) -> bool:
+        return await self._client.groups.has_group(group, self._pace.absent.first)
 
     async def _wait(self, backoff: Backoff, error: ApiError) -> None:
         self._failures += 1
         seconds = backoff.compute_seconds(self._failures, error.retry_after)
         if not isinstance(error, NotFound) and backoff is not self._pace.absent:
+            self.error = str(error)
             self._client.watch_failures.note_failure(self._resource.kind, error, seconds)
         self._retry_now.clear()
         await wait_for_event(self._retry_now, seconds)

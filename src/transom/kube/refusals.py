@@ -57,7 +57,7 @@ class Refusals:
 
     def note_refusal(self, method: str, path: str, message: str) -> MissingRight | None:
         """Note a 403 and its message; return the right that it names, None if it is about something else."""
-        right = _parse_right(message)
+        right = parse_missing_right(message)
         if right is None:
             return None
         now = self._clock()
@@ -90,7 +90,7 @@ class Refusals:
 
     def forget_refused_request(self, message: str) -> None:
         """Forget a refused request: who asked works without the right, which others may need."""
-        right = _parse_right(message)
+        right = parse_missing_right(message)
         if right is None or (refusal := self._refusals.get(right)) is None:
             return
         refusal.requests -= 1
@@ -107,7 +107,8 @@ class Refusals:
         return tuple(sorted(right for right, refusal in self._refusals.items() if now - refusal.first >= seconds))
 
 
-def _parse_right(message: str) -> MissingRight | None:
+def parse_missing_right(message: str) -> MissingRight | None:
+    """Return the right that a 403 with this message names, None if it is about something else."""
     match = _REFUSAL.search(message)
     if match is None:
         return None

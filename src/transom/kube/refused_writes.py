@@ -25,6 +25,8 @@ _MOST: Final = 64
 """Kinds of requests that are remembered."""
 _FORGOTTEN: Final = 400.0
 """Seconds after which a refusal that was not repeated says nothing any more: longer than a key waits (`kube.queue.BACKOFF`)."""
+_OF_ETCD: Final = "etcdserver: "
+"""How etcd's own errors begin, such as a full database (go.etcd.io/etcd/api v3.6.8, v3rpc/rpctypes/error.go)."""
 _LENGTH: Final = 300
 """Characters of a server's message."""
 _PATH: Final = re.compile(
@@ -72,8 +74,17 @@ class RefusedWrites:
 
     def note_success(self, method: str, path: str) -> None:
         """Note that a request succeeded."""
-        if self._refusals:
-            self._refusals.pop(normalize_request(method, path), None)
+        if not self._refusals:
+            return
+        self._refusals.pop(normalize_request(method, path), None)
+        if method == "PUT":
+            # etcd takes writes again. Others may not reach it: an apply that changes nothing, a review of a right
+            for key in [key for key, refusal in self._refusals.items() if _OF_ETCD in refusal.write.why]:
+                del self._refusals[key]
+
+    def forget_all(self) -> None:
+        """Forget the refusals: another process works, and this one does not repeat them."""
+        self._refusals.clear()
 
     def list_lasting(self, seconds: float) -> tuple[RefusedWrite, ...]:
         """Return the writes that were refused again and again for so long, in order."""
@@ -84,10 +95,15 @@ class RefusedWrites:
         return tuple(sorted(item.write for item in self._refusals.values() if item.last - item.first >= seconds))
 
 
+def shorten(message: str) -> str:
+    """Return a server's message in one line, without control characters, and not longer than a status should have it."""
+    why = escape_unprintable(" ".join(message.split()))
+    return why if len(why) <= _LENGTH else f"{why[: _LENGTH - 1]}…"
+
+
 def _parse_refused_write(method: str, path: str, message: str) -> RefusedWrite:
     match = _PATH.match(path)
-    why = escape_unprintable(" ".join(message.split()))
-    why = why if len(why) <= _LENGTH else f"{why[: _LENGTH - 1]}…"
+    why = shorten(message)
     if match is None:
         return RefusedWrite("", path, _VERBS[method], why)
     group = match["group"]

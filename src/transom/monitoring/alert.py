@@ -14,6 +14,7 @@ from transom.monitoring.metric_definitions import (
     LEADER,
     PODS_REFUSED,
     QUEUE_DEPTH,
+    REQUESTS_REFUSED,
     SERVING_EXPIRY,
     TRUST_EXPIRY,
     UNCONFIGURED,
@@ -229,9 +230,37 @@ ALERTS: Final[tuple[Alert, ...]] = (
         "Transom reads outdated objects and writes late. After 403 errors, some features do not work.",
         (_LOG, "kubectl auth can-i --list --as=system:serviceaccount:transom-system:transom -n transom-system"),
         (
-            "`403`: The roles are older than the operator, or were changed. Apply the manifests again.",
-            "`429` and `5xx`: The API server is overloaded, or another webhook refuses writes. Check the API server's metrics.",
-            "`none`: The API server is unreachable. Check DNS, the network, NetworkPolicies and its certificate.",
+            "`403`: The roles are older than the operator, or were changed. Apply the manifests again"
+            " ([TransomRequestsRefused](TransomRequestsRefused.md)).",
+            "`429` and `5xx`: The API server is overloaded, or another webhook refuses writes"
+            " ([TransomRequestsRefused](TransomRequestsRefused.md)). Check the metrics of the API server.",
+            "`none`: The API server is unreachable. Check DNS, network, NetworkPolicies and its certificate.",
+        ),
+    ),
+    Alert(
+        "TransomRequestsRefused",
+        "warning",
+        5,
+        f"sum without (reason) (max {_EACH} ({REQUESTS_REFUSED.name})) > 0",
+        "The API server refuses requests of the operator: {{ $value }} kinds.",
+        "Work that needs these requests is not done, and `kubectl` shows statuses that may be outdated. If the API server also"
+        " refuses the Lease, no operator is the leader.",
+        (
+            "transom status",
+            "kubectl get lease transom -n transom-system -o yaml",
+            "kubectl get resourcequotas -n transom-system",
+            "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies",
+            _LOG,
+        ),
+        (
+            "`RightMissing` (condition `RightsMissing`): apply the roles again with `transom manifests -n NAMESPACE --part rbac"
+            " | kubectl apply -f -` and the options of the install. `transom doctor` lists all missing rights.",
+            "`WriteRefused` (condition `WritesRefused`): the annotation `transom.dev/refused-writes` of the Lease and the log"
+            " line `write refused` have the API server's reason. Raise the quota, repair the webhook of another product or"
+            " delete its configuration, or [end the deletion](../uninstall.md#if-a-deletion-does-not-end) of the namespace.",
+            "`ReadFailed` (condition `ReadsFailed`): the message has the API server's reason, such as an encryption provider"
+            " that does not answer. Transom works with the objects of before until the API server can read them.",
+            "`database space exceeded`: [free space in etcd](../failures.md#etcd-is-full).",
         ),
     ),
     Alert(

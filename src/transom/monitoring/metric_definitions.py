@@ -71,6 +71,13 @@ PODS_REFUSED: Final = _define_operator_metric(
     "pods_refused",
     "1 if the API server refuses new pods, because `failurePolicy` is `Fail` and the admission server does not answer.",
 )
+REQUESTS_REFUSED: Final = _define_operator_metric(
+    "gauge",
+    "requests_refused",
+    "Kinds of requests that the API server has refused for 30 s, by reason: RightMissing, WriteRefused (a quota, an admission"
+    " webhook, a full etcd), or ReadFailed (a kind that it cannot read from etcd).",
+    "reason",
+)
 DELAY: Final = _define_operator_metric(
     "histogram",
     "host_settings_delay_seconds",

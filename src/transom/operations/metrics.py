@@ -38,6 +38,7 @@ _CONDITIONS_OF_SETTINGS: Final = (
     "Propagated",
     "RightsMissing",
     "WritesRefused",
+    "ReadsFailed",
 )
 _STATUSES: Final = ("True", "False", "Unknown")
 _OTHER: Final = "Other"
@@ -133,6 +134,10 @@ class _StateCollector(Collector):
         yield _measure_unconfigured(operator)
         yield _count_egress_proxies(operator)
         yield _build_family(metric_definitions.PODS_REFUSED, {(): _are_pods_refused(operator)})
+        rights = operator.rights
+        refused = {"RightMissing": rights.missing, "WriteRefused": rights.refused, "ReadFailed": rights.unread}
+        counts = {(reason,): len(items) for reason, items in refused.items()}
+        yield _build_family(metric_definitions.REQUESTS_REFUSED, counts)
         own = operator.settings.own
         yield _build_family(
             metric_definitions.TRUST_EXPIRY, {(item.sha256,): item.not_after.timestamp() for item in (own.trust if own else ())}

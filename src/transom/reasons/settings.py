@@ -149,6 +149,14 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "To change the proxy, edit `Proxy/cluster`",
     ),
     define_condition(
+        "OldSettings",
+        "after",
+        "The admission server answers, but not with the current settings, so new pods get older ones: it cannot read an"
+        " object, or is of another version.",
+        "Run `transom doctor` (`rights-missing`) and read the log: `kubectl logs deployment/transom-webhook -n NAMESPACE`. Then"
+        " recreate pods that started meanwhile",
+    ),
+    define_condition(
         "Outdated",
         "after",
         "Machines are older than their settings, or the webhook configuration of the admission server does not match"
@@ -205,10 +213,19 @@ SETTINGS: Final[tuple[Reason, ...]] = (
         "WriteRefused",
         "after",
         "For 30 s, the API server has refused a kind of write although the operator has the right, for example due to a quota,"
-        " an admission webhook or policy, or a namespace that is being deleted. Objects of this kind are not updated. The"
-        " message contains the API server's reason.",
-        "Raise the quota, or repair the webhook or delete its configuration. Transom retries",
+        " an admission webhook or policy, a namespace that is being deleted, or a full etcd. Objects of this kind are not"
+        " updated. The message contains the API server's reason.",
+        "Raise the quota, repair the webhook or delete its configuration, or free space in etcd. Transom retries",
     ),
+    define_condition_and_event(
+        "ReadFailed",
+        "after",
+        "For 30 s, the API server has answered with an error when the operator lists or watches a kind, although its"
+        " ServiceAccount has the right. Transom uses the last objects that it read, so edits of this kind have no effect. The"
+        " message contains the API server's reason.",
+        "Repair what the message names, such as the API server's encryption provider (KMS). Transom retries",
+    ),
+    define_condition("ReadsSucceed", "fine", "The operator reads all kinds."),
     define_condition("WritesAccepted", "fine", "The API server accepts all writes of the operator."),
     define_event(
         "SecretMissing",

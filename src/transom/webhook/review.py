@@ -209,10 +209,17 @@ def build_request_patch(request: AdmissionRequest, labels: Mapping[str, str], pa
     return patcher.build_patch(pod, namespace, labels, before=before)
 
 
-def build_answer(request: AdmissionRequest, patch: Patch | None, warnings: tuple[str, ...] = ()) -> bytes:
+SETTINGS: Final = "settings"
+"""The audit annotation with the fingerprint of the settings, in answers about objects that are not pods: the operator asks."""
+
+
+def build_answer(
+    request: AdmissionRequest, patch: Patch | None, warnings: tuple[str, ...] = (), *, fingerprint: str = ""
+) -> bytes:
     """Build the review with its response, which always allows the object."""
     if patch is None:
-        return _encode(_Answer(_Response(request.uid, True)))
+        settings = {SETTINGS: fingerprint} if fingerprint else None
+        return _encode(_Answer(_Response(request.uid, True, audit_annotations=settings)))
     annotations = {"proxy": format_proxy_result(patch)[:_MAX_TEXT], "ca": format_ca_result(patch)[:_MAX_TEXT]}
     operations = patch.operations
     return _encode(

@@ -24,7 +24,7 @@ from transom.kube.reflector import PACE, ReflectorTimings
 from transom.kube.resources import LABELLED_NAMESPACES, REGISTRATIONS, Resource
 from transom.kube.store import ObjectKey
 from transom.pods.decision import INJECT_CA
-from transom.pods.environment import LEDGER, NOTED, SECRET, PodEgress, build_pod_egress
+from transom.pods.environment import LEDGER, NOTED, SECRET, PodEgress, build_pod_egress, compute_fingerprint
 from transom.pods.namespace_services import add_service_names, with_missing_names_warning
 from transom.pods.patch import PodPatcher, format_missing_secret
 from transom.pods.webhook_configuration import NAME, PATH_WITH_CA, TIMEOUT, FailurePolicy, WebhookEndpoint
@@ -110,6 +110,7 @@ class Webhook:
         self._certified = asyncio.Event()
         self._remembered: PodEgress | None = None
         self._patcher: PodPatcher | None = None
+        self._fingerprint = ""
         self._namespace_patchers: dict[str, PodPatcher] = {}
         self._services = ServiceNameWatcher(client, self._on_names_change, self._update_patcher, options.reflector)
         self._has_secret: frozenset[str] = frozenset()
@@ -232,7 +233,7 @@ class Webhook:
             patcher = self._get_namespace_patcher(namespace, patcher.egress)
         made = review.build_request_patch(request, self._read_labels(namespace, path), patcher)
         if made is None:
-            return review.build_answer(request, None)
+            return review.build_answer(request, None, fingerprint=self._fingerprint)
         made = review.limit_patch(made, body)
         self.metrics.count_pod(made)
         if not made.needs_secret or namespace in self._has_secret:
@@ -324,6 +325,7 @@ class Webhook:
         if self._current is None or self.settings.newest is None:
             return
         own = self.settings.own
+        self._fingerprint = compute_fingerprint(own, self._options.namespace) if own is not None else ""
         if own is None:
             # invalid since this process began: the last valid settings are where the replicas keep them
             made = self._remembered or self.egress or PodEgress(self._options.namespace)

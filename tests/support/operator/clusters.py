@@ -17,7 +17,7 @@ from transom.controllers.runtime.options import HostTimings
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client
 from transom.kube.connection import connect
-from transom.kube.errors import NotFound
+from transom.kube.errors import NotFound, StatusError
 from transom.kube.objects import UnstructuredObject
 from transom.kube.reflector import ReflectorTimings
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES, NAMESPACES, NODES, SECRETS, WINDOWS_INSTANCES, Resource
@@ -29,6 +29,7 @@ PROXY = "http://proxy.corp.example:3128"
 # some twenty kinds are absent in most tests: asked for at 0.4 s they were 100 requests a second of each operator
 QUICK = ReflectorTimings(backoff=Backoff(0.05, 0.4), absent=Backoff(1.0, 4.0), watch=60, inactivity=20.0, least=0.05)
 WHOLE_EVENTS = Resource("", "v1", "Event", "events", True, UnstructuredObject)
+QUOTAS = Resource("", "v1", "ResourceQuota", "resourcequotas", True, UnstructuredObject)
 _NUMBERS = itertools.count(1)
 _ADDRESSES = itertools.count(1)
 
@@ -103,6 +104,22 @@ class Cluster:
 
     async def proxy(self, **spec: Any) -> None:
         await self.put(EGRESS_PROXIES, "cluster", spec=spec)
+
+    async def forbid_config_maps(self) -> None:
+        """Create a ResourceQuota `none` that admits no new ConfigMap; no controller writes its status here."""
+        hard = {"count/configmaps": "0"}
+        await self.put(QUOTAS, "none", spec={"hard": hard})
+        await self.merge(QUOTAS, "none", {"status": {"hard": hard, "used": hard}}, "status")
+        await until(self._refuses_config_maps)
+
+    async def _refuses_config_maps(self) -> bool:
+        """Return True once the server's admission plugin knows the quota."""
+        value = _object(CONFIG_MAPS, "probe", self.namespace)
+        try:
+            await self.client.request("POST", CONFIG_MAPS.build_path(self.namespace), {"dryRun": "All"}, value)
+        except StatusError as error:
+            return "quota" in str(error)
+        return False
 
     async def bundle(self, pem: str, name: str = "corp-ca") -> None:
         await self.put(CONFIG_MAPS, name, data={"ca-bundle.crt": pem})

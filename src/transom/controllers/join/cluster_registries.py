@@ -8,7 +8,7 @@ from typing import Final
 from transom.common.mappings import get_nested_value
 from transom.controllers.runtime.informers import Informers
 from transom.kube.objects import UnstructuredObject
-from transom.kube.resources import CONFIG_MAPS, SECRETS, Resource
+from transom.kube.resources import CONFIG_MAPS, OPENSHIFT_PROXIES, SECRETS, Resource
 from transom.kube.store import Store
 from transom.proxy.layers import OPENSHIFT_CONFIG, OPENSHIFT_MANAGED
 from transom.proxy.secret import Secret
@@ -40,7 +40,9 @@ class ClusterRegistries:
         self._sets = [informers.watch(kind) for kind in MIRROR_SETS]
         self._images = informers.watch(IMAGES)
         self._configs = informers.watch(CONTROLLER_CONFIGS)
-        self._pull_secret = informers.watch(SECRETS, OPENSHIFT_CONFIG, f"metadata.name={_PULL_SECRET}", optional=True)
+        self._pull_secret = informers.watch(
+            SECRETS, OPENSHIFT_CONFIG, f"metadata.name={_PULL_SECRET}", optional=True, granted_with=OPENSHIFT_PROXIES.group
+        )
         self._trusted = informers.watch(CONFIG_MAPS, OPENSHIFT_CONFIG)
         self._internal = informers.watch(CONFIG_MAPS, OPENSHIFT_MANAGED, f"metadata.name={_INTERNAL}")
 

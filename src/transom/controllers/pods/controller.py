@@ -17,6 +17,7 @@ import structlog
 
 from transom.controllers.egress.bundles import BundleText
 from transom.controllers.pods import webhook_check
+from transom.controllers.pods.webhook_check import INJECTED, OLD_SETTINGS
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
 from transom.controllers.runtime.informers import Informers
@@ -39,6 +40,7 @@ from transom.pods.environment import (
     build_ledger,
     build_pod_egress,
     build_secret,
+    compute_fingerprint,
 )
 from transom.pods.webhook_configuration import NAME
 from transom.proxy.layers import BASE
@@ -50,6 +52,10 @@ CHECK: Final = 600.0
 """Seconds between two looks at a Secret that should be there."""
 LOOK: Final = 15.0
 """Seconds between two calls of the admission server."""
+LATE: Final = 10.0
+"""Seconds between two answers with older settings from which they are reported."""
+_REMEMBERED: Final = 120.0
+"""Seconds for which such an answer counts."""
 _SETTLE: Final = 2.0
 """Seconds that the replicas have to register what has changed."""
 _REGISTRATION: Final[ObjectKey] = ObjectKey(None, NAME)
@@ -95,6 +101,8 @@ class PodsController:
         self._config_maps = informers.watch(BUNDLE_HOLDERS, fields=f"metadata.name={CONFIG_MAP}")
         self._registrations = informers.watch(REGISTRATIONS, fields=f"metadata.name={NAME}")
         self._injected: Condition | None = None
+        self._old_answers: list[float] = []
+        """When the admission server last answered with older settings."""
         self._ledger: ObjectKey = ObjectKey(informers.namespace, LEDGER)
         self._pending: dict[str, bytes | None] = {}
         self._leadership: Leadership | None = None
@@ -174,6 +182,7 @@ class PodsController:
             # there have been no valid settings since the start: what is there stays
             return False
         self._egress = build_pod_egress(own, self._informers.namespace, None, b"")
+        self._old_answers.clear()
         if not self._needs_registration:
             self._injected = None
         self._report()
@@ -223,9 +232,27 @@ class PodsController:
             self._injected = None
             self._report()
             return Result()
-        self._injected = await webhook_check.build_pods_injected_condition(value, self._egress)
+        own = self._settings.own
+        fingerprint = compute_fingerprint(own, self._informers.namespace) if own is not None else ""
+        condition = await webhook_check.build_pods_injected_condition(value, self._egress, fingerprint)
+        if condition.reason in ("Injected", OLD_SETTINGS.reason):
+            condition = self._judge_age(condition)
+        self._injected = condition
         self._report()
         return Result(again=LOOK)
+
+    def _judge_age(self, condition: Condition) -> Condition:
+        """Return OLD_SETTINGS if answers have had older settings for a while: replicas may learn of an edit a little later.
+
+        One call reaches one replica, so the answers of the others count for some time.
+        """
+        now = time.monotonic()
+        self._old_answers = [when for when in self._old_answers if now - when < _REMEMBERED]
+        if condition == OLD_SETTINGS:
+            self._old_answers.append(now)
+        if self._old_answers and self._old_answers[-1] - self._old_answers[0] >= LATE:
+            return OLD_SETTINGS
+        return condition if condition != OLD_SETTINGS else self._injected or INJECTED
 
     async def _apply_secret(
         self, namespace: str, labels: Mapping[str, str], own_egress: Egress, leadership: Leadership

@@ -4,7 +4,7 @@ import base64
 import binascii
 import secrets
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import aiohttp
@@ -27,6 +27,14 @@ _LONGEST_ANSWER: Final = 65_536
 _OK: Final = 200
 
 
+INJECTED: Final = Condition("True", "Injected", "new pods get the settings from the admission server, which answers")
+OLD_SETTINGS: Final = Condition(
+    "False",
+    "OldSettings",
+    "the admission server answers, and gives new pods older settings: its log and `transom doctor` name what it cannot read",
+)
+
+
 class _ServerFault(Exception):
     """A server that does not answer as it has to; the message says why."""
 
@@ -44,8 +52,11 @@ def can_refuse_pods(live: Mapping[str, Any] | None) -> bool:
     return live is not None and is_own_configuration(live) and any(refuses for _, _, refuses in _list_webhook_servers(live))
 
 
-async def build_pods_injected_condition(live: Mapping[str, Any] | None, egress: PodEgress) -> Condition:
-    """Return PodsInjected. `live` is the registration; each server that it names is called once."""
+async def build_pods_injected_condition(live: Mapping[str, Any] | None, egress: PodEgress, fingerprint: str = "") -> Condition:
+    """Return PodsInjected. `live` is the registration; each server that it names is called once.
+
+    `fingerprint` is that of the settings; empty: the servers may have any.
+    """
     if live is None:
         return _build_false_condition(
             "NotRegistered", f"{_OBJECT} does not exist, so pods get no settings: is `transom webhook` running?"
@@ -54,7 +65,13 @@ async def build_pods_injected_condition(live: Mapping[str, Any] | None, egress: 
         return _build_false_condition(
             "NotRegistered", f"{_OBJECT} is not managed by Transom, so pods get no settings: remove it"
         )
-    unanswered = [call_server async for call_server in _iter_failed_servers(live)]
+    unanswered: list[_FailedServer] = []
+    fingerprints: set[str] = set()
+    for address, bundle, refuses in _list_webhook_servers(live):
+        try:
+            fingerprints.add(await _check_server(address, bundle))
+        except _ServerFault as fault:
+            unanswered.append(_FailedServer(address, str(fault), refuses))
     refusing = next((item for item in unanswered if item.refuses), None)
     if refusing is not None:
         return _build_false_condition("PodsRefused", f"{_describe(refusing)}; the API server refuses new pods: {_ADMIT}")
@@ -63,7 +80,9 @@ async def build_pods_injected_condition(live: Mapping[str, Any] | None, egress: 
         return _build_false_condition("Outdated", message)
     if unanswered:
         return _build_false_condition("NotCalled", f"{_describe(unanswered[0])}; pods start without the settings")
-    return Condition("True", "Injected", "the admission server answers and adds the settings to new pods")
+    if fingerprint and fingerprints - {"", fingerprint}:
+        return OLD_SETTINGS
+    return INJECTED
 
 
 def _describe(unanswered: _FailedServer) -> str:
@@ -71,14 +90,6 @@ def _describe(unanswered: _FailedServer) -> str:
         f"{escape_unprintable(unanswered.address)}, which {_OBJECT} names with failurePolicy "
         f"{'Fail' if unanswered.refuses else 'Ignore'}: {unanswered.fault}"
     )
-
-
-async def _iter_failed_servers(live: Mapping[str, Any]) -> AsyncIterator[_FailedServer]:
-    for address, bundle, refuses in _list_webhook_servers(live):
-        try:
-            await _check_server(address, bundle)
-        except _ServerFault as fault:
-            yield _FailedServer(address, str(fault), refuses)
 
 
 def _build_false_condition(reason: str, message: str) -> Condition:
@@ -108,8 +119,11 @@ def _format_address(config: Mapping[str, Any]) -> str:
     return f"https://{name}.{namespace}.svc:{get_value_at(config, ('service', 'port')) or 443}{path}"
 
 
-async def _check_server(address: str, bundle: str) -> None:
-    """Send a review of an object that is not a pod, as the API server does, with the same trust. Raises _ServerFault."""
+async def _check_server(address: str, bundle: str) -> str:
+    """Send a review of an object that is not a pod, as the API server does, with the same trust. Raises _ServerFault.
+
+    Return the fingerprint of the server's settings; empty if it does not send one.
+    """
     uid = secrets.token_hex(16)
     kind = {"group": "", "version": "v1", "kind": "ConfigMap"}
     request = {"uid": uid, "kind": kind, "operation": "CREATE", "dryRun": True}
@@ -141,6 +155,7 @@ async def _check_server(address: str, bundle: str) -> None:
         answered = None
     if get_value_at(answered, ("response", "uid")) != uid or get_value_at(answered, ("response", "allowed")) is not True:
         raise _ServerFault("its answer is not an AdmissionReview")
+    return str(get_value_at(answered, ("response", "auditAnnotations", "settings")) or "")
 
 
 def _create_context(bundle: str) -> ssl.SSLContext:

@@ -1,7 +1,7 @@
-"""Requests that the API server refuses for long: a condition, an event, a log line and a note on the lease while it lasts.
+"""Requests that fail for long: a condition, an event, a log line and a note on the lease while it lasts.
 
 A right that the operator's ServiceAccount lacks is one cause; a quota, an admission webhook of others, or a namespace that is
-being deleted is another.
+being deleted is another. A kind that cannot be read leaves the operator with the objects of before.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import structlog
 from transom.common.counting import format_first
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.lease_annotations import REFUSED_WRITES
+from transom.controllers.runtime.lease_annotations import FAILED_READS, MISSING_RIGHTS, REFUSED_WRITES
 from transom.controllers.runtime.options import Options
 from transom.kube.client import Client
 from transom.kube.errors import ApiError
@@ -22,19 +22,23 @@ from transom.kube.events import EventRecorder, Regarding
 from transom.kube.refusals import MissingRight
 from transom.kube.refused_writes import RefusedWrite
 from transom.kube.resources import LEASES
+from transom.kube.watch_failures import FailedRead
 from transom.proxy.layers import BASE
 
 _log: Final = structlog.get_logger("transom.operator")
 _RIGHTS: Final = "RightsMissing"
 _WRITES: Final = "WritesRefused"
+_READS: Final = "ReadsFailed"
 _LISTED: Final = 5
-_MAX_REVIEWS: Final = 20
-"""Rights in review at a time."""
+_NOTED: Final = 100
+"""Missing rights that the lease names."""
+_MAX_REVIEWS: Final = 50
+"""Rights that one round reviews; the next round continues with the others."""
 _SELF_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
-def _describe_refused(refused: Sequence[RefusedWrite]) -> str:
-    return format_first(map(str, refused), _LISTED, "; ")
+def _format_several(items: Sequence[object]) -> str:
+    return format_first(map(str, items), _LISTED, "; ")
 
 
 class _ReviewStatus(msgspec.Struct, frozen=True):
@@ -46,7 +50,7 @@ class _Review(msgspec.Struct, frozen=True):
 
 
 class RightsWatch:
-    """Reports rights that are missing, and writes that are refused, for long. Standbys report them, too.
+    """Reports rights that are missing, writes that are refused, and reads that fail for long. Standbys report them, too.
 
     `retry` is called when the server grants a right, or admits a write, that it refused.
     """
@@ -61,40 +65,51 @@ class RightsWatch:
     ) -> None:
         self._client, self._informers, self._options, self._reports = client, informers, options, reports
         self._retry = retry
+        self._reviewed = 0
         self.missing: tuple[MissingRight, ...] = ()
         """The rights that are reported."""
         self.refused: tuple[RefusedWrite, ...] = ()
         """The writes that are reported."""
+        self.unread: tuple[FailedRead, ...] = ()
+        """The kinds that are reported because the server does not return them."""
 
     @property
     def lease_annotations(self) -> Mapping[str, str]:
         """What the leader notes on its lease, which it can write even if the server refuses statuses and events."""
-        return {REFUSED_WRITES: _describe_refused(self.refused)} if self.refused else {}
+        notes = {
+            MISSING_RIGHTS: "; ".join(map(str, self.missing[:_NOTED])),
+            REFUSED_WRITES: _format_several(self.refused),
+            FAILED_READS: _format_several(self.unread),
+        }
+        return {name: text for name, text in notes.items() if text}
 
     async def run(self, recorder: EventRecorder) -> None:
-        """Report missing rights and refused writes until the task is cancelled."""
+        """Report missing rights, refused writes and failed reads until the task is cancelled."""
         while True:
             await asyncio.sleep(self._options.pace.rights / 6)
-            missing, refused = await self._list_missing(), self._list_refused()
-            before = (self.missing, self.refused)
-            if (missing, refused) == before and not self._must_clear_status():
+            missing, refused, unread = await self._list_missing(), self._list_refused(), self._list_unread()
+            before = (self.missing, self.refused, self.unread)
+            if (missing, refused, unread) == before and not self._must_clear_status():
                 continue
-            self.missing, self.refused = missing, refused
-            conditions: dict[str, Condition] = {}
-            message = await self._describe_missing(missing) if missing else ""
-            self._report_new_problems("right missing", "RightMissing", message, before[0], missing, recorder)
-            conditions[_RIGHTS] = (
-                Condition("True", "RightMissing", message)
-                if missing
-                else Condition("False", "RightsComplete", "the API server refuses no request of the operator")
-            )
-            message = f"the API server refuses writes: {_describe_refused(refused)}" if refused else ""
-            self._report_new_problems("write refused", "WriteRefused", message, before[1], refused, recorder)
-            conditions[_WRITES] = (
-                Condition("True", "WriteRefused", message)
-                if refused
-                else Condition("False", "WritesAccepted", "the API server accepts the operator's writes")
-            )
+            self.missing, self.refused, self.unread = missing, refused, unread
+            rights = await self._describe_missing(missing) if missing else ""
+            writes = f"the API server refuses writes: {_format_several(refused)}" if refused else ""
+            reads = f"the operator cannot read, and works with older objects: {_format_several(unread)}" if unread else ""
+            self._report_new_problems("right missing", "RightMissing", rights, before[0], missing, recorder)
+            self._report_new_problems("write refused", "WriteRefused", writes, before[1], refused, recorder)
+            # the log has them already (`cannot follow`)
+            self._report_new_problems("", "ReadFailed", reads, before[2], unread, recorder)
+            conditions = {
+                _RIGHTS: Condition("True", "RightMissing", rights)
+                if rights
+                else Condition("False", "RightsComplete", "the API server refuses no request of the operator"),
+                _WRITES: Condition("True", "WriteRefused", writes)
+                if writes
+                else Condition("False", "WritesAccepted", "the API server accepts the operator's writes"),
+                _READS: Condition("True", "ReadFailed", reads)
+                if reads
+                else Condition("False", "ReadsSucceed", "the operator reads all kinds"),
+            }
             self._reports.set_conditions("rights", {BASE: conditions})
             if before[1] and set(before[1]) - set(refused):
                 self._retry()
@@ -110,10 +125,11 @@ class RightsWatch:
     ) -> None:
         """Log what was added, and record one event about it."""
         added = [item for item in now if item not in before]
-        for item in added:
-            _log.warning(log_event, request=str(item))
-        if before and not now:
-            _log.info(f"{log_event} no more")
+        if log_event:
+            for item in added:
+                _log.warning(log_event, request=str(item))
+            if before and not now:
+                _log.info(f"{log_event} no more")
         if added:
             regarding = Regarding(LEASES.api_version, LEASES.kind, "transom", self._options.namespace)
             recorder.record_warning(regarding, reason, message)
@@ -126,7 +142,7 @@ class RightsWatch:
         ours = self._reports.get_conditions(BASE)
         return any(
             type_ in reported and not lasting and type_ not in ours
-            for type_, lasting in ((_RIGHTS, self.missing), (_WRITES, self.refused))
+            for type_, lasting in ((_RIGHTS, self.missing), (_WRITES, self.refused), (_READS, self.unread))
         )
 
     def _list_refused(self) -> tuple[RefusedWrite, ...]:
@@ -134,6 +150,12 @@ class RightsWatch:
         reported = {(item.namespace, item.resource, item.verb): item for item in self.refused}
         lasting = self._client.refused_writes.list_lasting(self._options.pace.rights)
         return tuple(reported.get((item.namespace, item.resource, item.verb), item) for item in lasting)
+
+    def _list_unread(self) -> tuple[FailedRead, ...]:
+        """Return the kinds that cannot be read for long. One that is reported already keeps its reason, which may count."""
+        reported = {item.kind: item for item in self.unread}
+        lasting = self._client.watch_failures.list_lasting(self._options.pace.rights)
+        return tuple(reported.get(item.kind, item) for item in lasting)
 
     async def _describe_missing(self, missing: Sequence[MissingRight]) -> str:
         account = f"system:serviceaccount:{self._options.namespace}:transom"
@@ -147,7 +169,10 @@ class RightsWatch:
         refusals = self._client.refusals
         granted = False
         # also those that are not reported yet: keys and kinds that failed meanwhile wait up to minutes for their next try
-        for right in refusals.list_lasting(self._options.pace.rights / 6)[:_MAX_REVIEWS]:
+        due = refusals.list_lasting(self._options.pace.rights / 6)
+        start = self._reviewed % len(due) if len(due) > _MAX_REVIEWS else 0
+        self._reviewed += _MAX_REVIEWS
+        for right in (*due[start:], *due[:start])[:_MAX_REVIEWS]:
             if await self._is_allowed(
                 right.verb, right.group, right.resource, right.namespace, refusals.get_last_refused_name(right)
             ):

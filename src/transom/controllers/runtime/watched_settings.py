@@ -61,12 +61,14 @@ class SettingsInformers:
         labels: str = "",
         indexes: Mapping[str, IndexFunction[T]] | None = None,
         optional: bool = False,
+        granted_with: str = "",
     ) -> Store[T]:
         """Return a store that `run` will keep like the server; empty while the server does not have the kind.
 
         Callers with the same arguments share a store, with the indexes of all. Of a kind with many objects, `resource.type`
         declares only what is read. `fields` and `labels` are selectors as in the API. `optional`: Transom may lack the
-        right to read it; it is empty then, and the rest continues.
+        right to read it; it is empty then, and the rest continues. `granted_with`: the API group without which the roles
+        do not grant that right.
         """
         wanted = (resource, namespace, fields, labels)
         store: Store[T] | None = self._stores.get(wanted)
@@ -85,6 +87,7 @@ class SettingsInformers:
             timings=self._pace,
             on_malformed=lambda malformed: self.on_malformed(resource.kind, malformed),
             optional=optional,
+            granted_with=granted_with,
         )
         self.record_use((len(self.reflectors),))
         self.reflectors.append(reflector)
@@ -147,12 +150,12 @@ class SettingsInformers:
         return all(reflector.synced.is_set() for reflector in self.reflectors)
 
     def list_unread_kinds(self) -> list[str]:
-        """Return each kind that was not read yet, with the reason if the server refused it."""
+        """Return each kind that was not read yet, with the reason."""
         unread = []
         for kind, wanted, reflector in zip(self.kinds, self._stores, self.reflectors, strict=True):
             if not reflector.synced.is_set():
                 place = f" in {wanted[1]}" if wanted[1] else ""
-                unread.append(f"{kind}{place}" + (f": {reflector.refusal}" if reflector.refusal else ""))
+                unread.append(f"{kind}{place}" + (f": {reflector.error}" if reflector.error else ""))
         return list(dict.fromkeys(unread))
 
     @property

@@ -16,7 +16,7 @@ from transom.kube.apply import apply
 from transom.kube.errors import NotFound, StatusError
 from transom.kube.events import Regarding
 from transom.kube.queue import KeyQueue
-from transom.kube.resources import SECRETS
+from transom.kube.resources import OPENSHIFT_PROXIES, SECRETS
 from transom.kube.store import ObjectKey
 from transom.proxy.secret import Secret
 from transom.sources.objects import ObjectReader
@@ -45,7 +45,7 @@ class UserDataController:
         self._machines = watch_machines(informers)
         self._told: str | None = None
         self._written = [
-            informers.watch(SECRETS, namespace, f"metadata.name={NAME}", optional=True)
+            informers.watch(SECRETS, namespace, f"metadata.name={NAME}", optional=True, granted_with=OPENSHIFT_PROXIES.group)
             for namespace in (MACHINE_API, CLUSTER_API)
         ]
         self._last: dict[ObjectKey, float] = {}
