@@ -133,7 +133,18 @@ class BareDebian:
         It has a path and a home, or this environment and nothing else.
         """
         variables = {"PATH": PATH, "HOME": HOME} if environment is None else environment
-        enter = ("nsenter", f"--target={self._first}", "--mount", "--pid", "--net", "--ipc", "--uts", "chroot", self._root)
+        enter = (
+            "nsenter",
+            f"--target={self._first}",
+            "--mount",
+            "--root",
+            "--pid",
+            "--net",
+            "--ipc",
+            "--uts",
+            "chroot",
+            self._root,
+        )
         return subprocess.run(
             [*enter, "/usr/bin/env", "-i", *(f"{name}={value}" for name, value in variables.items()), *words],
             stdin=subprocess.DEVNULL,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from lab.place import Place
@@ -72,10 +75,21 @@ class Root:
     def build_command(self, words: Sequence[str], place: Place | None = None) -> list[str]:
         """Build the command that runs a command on the machine, with only a PATH and HOME in its environment.
 
-        It has its own user namespace, in which it is root but cannot change this machine's kernel settings; without a place it
-        has no network.
+        It has its own user namespace, in which it is root but cannot change this machine's kernel settings, unless this machine
+        is a chroot; without a place it has no network.
         """
-        inside = ["unshare", "--user", "--map-root-user", "--mount", "--ipc", "--uts"]
+        inside = ["unshare", *_get_user_options(), "--mount", "--ipc", "--uts"]
         # `ip netns exec` would take the control groups away, which kubelet looks for
         network = ["nsenter", f"--net={place.namespace}", *inside] if place else [*inside, "--net"]
         return [*network, "/bin/sh", "-c", _ENTER, "enter", str(self.directory), *words]
+
+
+@lru_cache(maxsize=1)
+def _get_user_options() -> tuple[str, ...]:
+    """Return the options of unshare(1) for a user namespace; none in a chroot, where only root could work without one.
+
+    The kernel permits no user namespace to a process in a chroot (unshare(2), EPERM).
+    """
+    options = ("--user", "--map-root-user")
+    permitted = subprocess.run(("unshare", *options, "true"), stderr=subprocess.DEVNULL, check=False).returncode == 0
+    return options if permitted or os.geteuid() != 0 else ()

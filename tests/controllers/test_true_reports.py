@@ -22,7 +22,7 @@ from transom.controllers.operator import Operator, Options
 from transom.controllers.runtime.options import HostTimings
 from transom.diagnosis.checks import diagnose
 from transom.diagnosis.overview import Overview, build_overview
-from transom.diagnosis.snapshot import Diagnosis, ClusterSnapshot
+from transom.diagnosis.snapshot import ClusterSnapshot, Diagnosis
 from transom.kube.client import Client
 from transom.kube.connection import connect
 from transom.kube.resources import EGRESS_PROXIES, WINDOWS_INSTANCES
