@@ -114,9 +114,7 @@ def test_a_command_imports_what_it_uses(command: tuple[str, ...], tmp_path: Path
 
 def test_the_names_of_contexts_need_no_client(tmp_path: Path) -> None:
     """A shell waits for them."""
-    read = (
-        f"from transom.kube.kubeconfig import read; read({kubeconfig(tmp_path / 'config', 'https://127.0.0.1:1')!r}).contexts"
-    )
+    read = f"from transom.kube.kubeconfig import read_kubeconfig; read_kubeconfig({kubeconfig(tmp_path / 'config', 'https://127.0.0.1:1')!r}).contexts"
     told = f"import sys; {read}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert HEAVY & set(done.stdout.split()) == set()

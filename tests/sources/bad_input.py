@@ -45,10 +45,10 @@ BAD: dict[str, tuple[bytes, str]] = {
 LIMITED = """
 import json, re, sys
 from datetime import UTC, datetime
-from transom.sources.directory import load
-from transom.sources.examination import examine
+from transom.sources.directory import load_objects
+from transom.sources.examination import examine_objects
 for directory in sys.argv[1:]:
-    findings = examine(load([directory]), datetime.now(UTC)).findings
+    findings = examine_objects(load_objects([directory]), datetime.now(UTC)).findings
     # not ru_maxrss: that begins with the peak of the process that started this one
     peak = int(re.search("VmHWM:\\s*(\\d+) kB", open("/proc/self/status").read())[1])
     print(json.dumps([peak, [f.message for f in findings]]))

@@ -43,8 +43,8 @@ WRITES = frozenset(
 )
 
 
-def test_there_are_fifteen_questions_with_one_command_each() -> None:
-    assert len({row.question for row in ROWS}) == len(ROWS) == 15
+def test_each_question_has_one_command() -> None:
+    assert len({row.question for row in ROWS}) == len(ROWS) >= 15
     for row in ROWS:
         assert not re.search(r"[;&|]", row.command), row
         assert not WRITES & set(row.command.split()), row

@@ -286,7 +286,7 @@ class ChangesWorld(HostsWorld):
         """As SettingsStage.run."""
         key = ObjectKey(NAMESPACE, name)
         requeue = partial(self.turns.requeue, key)
-        one.settings = await self.settings.rollouts.get_or_open(one.target, self.digest)
+        one.settings = await self.settings.rollouts.get_or_open(one.target, self.compute_hash)
         rollout = one.settings
         emptied = one.drained or self._node(name).cordoned_for is not None
         beside = emptied and not rollout.state.is_started(name)
@@ -368,7 +368,7 @@ class ChangesWorld(HostsWorld):
                 got = msgspec.structs.replace(one.target, egress=egress)
                 self.turns.report_pass(upgrade, case, got, found, one.record, self.leadership)
         elif found.error is None and not found.plan and self.upgrade.has[name] == self.upgrade.want:
-            upgrade = await self.upgrade.rollouts.get_or_open(one.target, self.digest)
+            upgrade = await self.upgrade.rollouts.get_or_open(one.target, self.compute_hash)
             self.turns.report_conforming(upgrade, case, one.target, found, one.record, self.leadership)
         if rollout.state.completed:
             self.passed = _proxy(one.target)

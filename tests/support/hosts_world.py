@@ -179,7 +179,7 @@ class HostsWorld(ABC):
         said = self.reports.get_conditions("cluster").get("RolloutHalted")
         return said is not None and said.status == "True"
 
-    async def digest(self, text: str, _: object = None) -> str:
+    async def compute_hash(self, text: str, _: object = None) -> str:
         """As HashKey does."""
         return f"{hash(text) & 0xFFFFFFFFFFFF:012x}"
 

@@ -180,7 +180,7 @@ class World(HostsWorld):
 
     async def _connect(self, name: str, one: Pass) -> None:
         key = ObjectKey(NAMESPACE, name)
-        one.rollout = await self.rollouts.get_or_open(one.target, self.digest)
+        one.rollout = await self.rollouts.get_or_open(one.target, self.compute_hash)
         if one.target.egress == self.target(name).egress:
             self.known = one.rollout.fingerprint
         differs = self.has[name] != _proxy(one.target) and len(self.passes) % 2 == 0

@@ -320,7 +320,7 @@ async def test_a_host_whose_instance_goes_while_it_is_read_stays_as_it_is(
             await until(lambda: next(self.iter_instances_named(node_of(host)), None) is None)
         return await settle(self, cached, leadership, reported_name=reported_name, **more)
 
-    monkeypatch.setattr(NodeIdentities, "settle", late)
+    monkeypatch.setattr(NodeIdentities, "resolve_and_record", late)
     async with cluster.operator(payload=payload, pace=QUICK, controllers=ONLY) as operator:
         await joins(cluster, "win-1", host)
         await until(lambda: not operator.controllers["nodes"].queue.working)

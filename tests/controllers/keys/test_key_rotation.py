@@ -61,7 +61,7 @@ class Hosts:
         self.refuse: set[str] = set()
         self.gate: asyncio.Event | None = None
         self.leadership = cast(Leadership, SimpleNamespace(client=self))
-        monkeypatch.setattr(key_move, "move", self.move)
+        monkeypatch.setattr(key_move, "rotate_ssh_key", self.move)
         self.restart()
 
     def give(self, key: Secret) -> None:
@@ -239,7 +239,7 @@ async def test_a_host_that_was_begun_and_goes_out_of_reach_has_failed(hosts: Hos
     await begun_by_another(hosts)
     for _ in range(2):
         with monkeypatch.context() as patched:
-            patched.setattr(key_move, "move", fails(Unreachable("no answer")))
+            patched.setattr(key_move, "rotate_ssh_key", fails(Unreachable("no answer")))
             assert (await hosts.open(0)).error is not None
     hosts.refuse = {"win-1"}
     said = (await hosts.open(1)).condition
@@ -257,7 +257,7 @@ async def test_a_host_that_was_begun_and_goes_out_of_reach_has_failed(hosts: Hos
 async def test_a_host_that_was_begun_and_is_held_keeps_its_turn(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     await begun_by_another(hosts)
     with monkeypatch.context() as patched:
-        patched.setattr(key_move, "move", fails(Held("the process before", None)))
+        patched.setattr(key_move, "rotate_ssh_key", fails(Held("the process before", None)))
         assert (await hosts.open(0)).error is not None
         await hosts.open(1)
         assert hosts.moved == []

@@ -216,7 +216,7 @@ async def test_a_host_whose_move_was_cut_is_opened_whatever_the_secret_has_by_th
         await until_recorded(cluster, "win-1", first)
         for after in (first, third):
             with monkeypatch.context() as patched:
-                patched.setattr(key_move, "move", cut)
+                patched.setattr(key_move, "rotate_ssh_key", cut)
                 await cluster.put_key(second.reveal())
                 await cluster.until("win-1", Reachable="False/Unreachable")
             assert opened_by(host, second)

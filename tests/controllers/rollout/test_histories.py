@@ -81,7 +81,7 @@ async def test_a_leader_that_ends_at_any_step(after_the_change: bool, nodes: boo
         more = await forth(world, steps)
         begun = sum(has == GOOD for has in world.has.values())
         world.crash(after_the_change=after_the_change)
-        known = next((item for item in [await world.rollouts.get_or_open(world.target("win-0"), world.digest)]), None)
+        known = next((item for item in [await world.rollouts.get_or_open(world.target("win-0"), world.compute_hash)]), None)
         assert known is not None
         if begun < 4:
             assert len(known.state.passed | known.state.in_progress) >= begun

@@ -169,7 +169,7 @@ async def test_a_process_that_ends_before_it_wrote_what_came_of_two_hosts() -> N
         while world.passes[name].stage != "prepare":
             await world.step(name)
     await world.crash(after_the_change=True)
-    next_one = await world.keys.rollouts.get_or_open(world.target("win-0"), world.digest)
+    next_one = await world.keys.rollouts.get_or_open(world.target("win-0"), world.compute_hash)
     assert len(next_one.state.in_progress) == MAX_FAILURES
     await settled(world)
     assert len(reached(world, "keys", BREAKS)) == MAX_FAILURES
@@ -192,5 +192,5 @@ async def test_who_was_left_as_it_was_is_not_begun_for_the_next_process() -> Non
             await world.step(name)
             assert world.passes[name].stage == "prepare"
     await world.crash(after_the_change=True)
-    next_one = await world.keys.rollouts.get_or_open(world.target("win-0"), world.digest)
+    next_one = await world.keys.rollouts.get_or_open(world.target("win-0"), world.compute_hash)
     assert next_one.state.in_progress == set(begun[1:])

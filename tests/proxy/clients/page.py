@@ -389,6 +389,8 @@ def _address_notes(addresses: Addresses) -> list[str]:
         notes.append("the zone of an item (`fe80::1%eth0`) is dropped")
     if addresses.mapped:
         notes.append("an IPv4-mapped IPv6 address is the IPv4 address")
+    if addresses.mapped_networks:
+        notes.append("networks of IPv4 contain IPv4-mapped IPv6 addresses, and networks of IPv6 can contain IPv4 addresses")
     if addresses.ranges:
         notes.append("ranges: IPv4, first-last")
     if addresses.one_loopback:

@@ -96,6 +96,15 @@ def without_ipv4_mapping(address: Address) -> Address:
     return address
 
 
+def with_ipv4_mapping(network: Network, address: Address) -> tuple[Network, Address]:
+    """Return a network and an address with IPv4 in its IPv4-mapped IPv6 form (`::ffff:10.1.2.3`)."""
+    if network[0] == 4:
+        network = (6, _MAPPED | network[1], 96 + network[2])
+    if address[0] == 4:
+        address = (6, _MAPPED | address[1])
+    return network, address
+
+
 def format_address(address: Address, *, dotted_mapping: bool = False) -> str:
     """Write an address in its canonical spelling (RFC 5952).
 

@@ -13,6 +13,7 @@ from transom.proxy.clients.addresses import (
     format_address,
     parse_loose,
     parse_quad,
+    with_ipv4_mapping,
     without_ipv4_mapping,
 )
 from transom.proxy.clients.environment import PROXY, ClientSettings, read_environment
@@ -233,7 +234,10 @@ def _match_keyword(keyword: str, subject: UrlSubject, profile_pass: ProfilePass)
 
 def _match_address(item: Item, profile_pass: ProfilePass, address: Address) -> str | None:
     if item.network is not None:
-        return f"{format_address(address)} is in {item.text}" if contains_address(item.network, address) else None
+        network, compared = item.network, address
+        if profile_pass.addresses.mapped_networks and network[0] != address[0]:
+            network, compared = with_ipv4_mapping(network, address)
+        return f"{format_address(address)} is in {item.text}" if contains_address(network, compared) else None
     if item.bounds is not None and address[0] == 4:
         first, last = item.bounds
         return f"{format_address(address)} is in {item.text}" if first <= address[1] <= last else None

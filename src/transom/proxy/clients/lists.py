@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from transom.proxy.clients.profile import (
+    Addresses,
     ClientProfile,
     Covers,
     Glob,
@@ -86,13 +87,15 @@ ROWS = (
         "",
         "",
         "Windows lists",
-        "chromium net/proxy_resolution/proxy_bypass_rules.cc, net/base/scheme_host_port_matcher_rule.cc",
+        "chromium net/proxy_resolution/proxy_bypass_rules.cc, net/base/scheme_host_port_matcher_rule.cc,"
+        " net/base/ip_address.cc (IPAddressMatchesPrefix)",
         (
             ProfilePass(
                 splitting=Splitting(separator=r"[,;]"),
                 host=_WHATWG_HOST,
                 star=Star.NEVER,
                 names=Names(glob=Glob.STAR_AND_QUESTION),
+                addresses=Addresses(mapped_networks=True),
                 items=Items.CHROMIUM,
             ),
         ),

@@ -94,6 +94,8 @@ class Addresses(msgspec.Struct, frozen=True):
     cidr: Cidr | None = None
     mapped: bool = False
     """An IPv4-mapped IPv6 address is the IPv4 address."""
+    mapped_networks: bool = False
+    """Of an IPv4 address and an IPv6 network, or the reverse, the IPv4 one is compared in its IPv4-mapped IPv6 form."""
     ranges: bool = False
     """`10.0.0.0-10.0.0.255` is read."""
     one_loopback: bool = False
