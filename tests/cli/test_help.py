@@ -29,6 +29,13 @@ def test_each_command_is_summed_up_in_a_sentence_that_fits(group: tuple[str, ...
         assert ("--output <text|json|yaml>" in told.out) == (name not in WITHOUT_DATA), name
 
 
+def test_options_that_commands_share_describe_what_each_does() -> None:
+    """`diff` changes nothing, although `apply` has the same options."""
+    program = typer.main.get_command(build_program())
+    told = {option.name: option.help for option in program.commands["diff"].params if option.name in ("objects", "remove")}  # type: ignore[attr-defined]  # a group
+    assert {name: told[name].partition(" ")[0] for name in told} == {"objects": "Compare", "remove": "Show"}
+
+
 def test_each_command_has_examples_that_are_right() -> None:
     """The options of each are there; what they do, the pages' blocks say."""
     root = typer.main.get_command(build_program())

@@ -1,7 +1,9 @@
 """`helm template`, `kustomize build` and `transom manifests` make the same objects of the same values."""
 
+import inspect
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -10,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import typer
 import yaml
 from lab.control_plane import ControlPlane
 from tests.manifests.value_sets import VALUE_SETS
@@ -20,8 +23,9 @@ from website.namespace_component import render_component
 
 from lab import build
 from transom import __version__
+from transom.cli.program import build_program
 from transom.manifests.chart import render_chart
-from transom.manifests.values import Resources, Values, build_values_schema, to_json_data
+from transom.manifests.values import Resources, Values, Workload, build_values_schema, to_json_data
 
 CHART = ROOT / "charts" / "transom"
 BASE = ROOT / "kustomize"
@@ -118,6 +122,20 @@ def paths(values: Mapping[str, Any], type_: type[msgspec.Struct] = Values, befor
         ours = isinstance(of, type) and issubclass(of, msgspec.Struct) and of is not Resources
         found |= paths(value, of, f"{before}{name}.") if ours else {before + name}
     return found
+
+
+def test_descriptions_name_only_options_of_both_commands() -> None:
+    """The operator and the admission server share the values' struct."""
+    program = typer.main.get_command(build_program())
+    options = {
+        name: {word for option in program.commands[name].params for word in option.opts}  # type: ignore[attr-defined]  # a group
+        for name in ("run", "webhook")
+    }
+    named = set(
+        re.findall(r"--[a-z-]+", json.dumps(inspect.get_annotations(Workload)["arguments"].__metadata__[0].description))
+    )
+    assert named
+    assert named <= options["run"] & options["webhook"]
 
 
 def test_each_value_is_tried() -> None:

@@ -1,5 +1,6 @@
 """The alerts: promtool reads them, each fires by what is wrong and not before its time, and ends with it."""
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -220,3 +221,11 @@ def test_at_most_a_dozen_each_with_a_page() -> None:
         assert (DOCS.parent / alert.build_rule()["annotations"]["runbook"]).is_file()
         assert alert.look
         assert alert.fix
+
+
+def test_the_page_reads_without_placeholders() -> None:
+    page = render_pages()["metrics.md"]
+    alerts = page.partition("## Alerts")[2]
+    assert "$labels" not in alerts
+    assert "{{" not in alerts
+    assert not re.search(r"\b(\w+) \1\b", alerts)

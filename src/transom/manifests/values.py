@@ -141,7 +141,7 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     extra_init_containers: Annotated[list[Object], Meta(description="Additional init containers.")] = []
     arguments: Annotated[
         list[Annotated[str, Meta(pattern="^--[a-z]")]],
-        Meta(description="Additional options, such as --check-interval=1h."),
+        Meta(description="Additional options of the command, such as --log-level=debug."),
     ] = []
     environment: Annotated[list[Object], Meta(description="Additional environment variables (name, value).")] = []
 
@@ -159,7 +159,7 @@ class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     copied: Annotated[
         bool,
         Meta(
-            description="Copy the payload from the image with an init container: Kubernetes before 1.35."
+            description="Copy the payload from the image with an init container, for Kubernetes before 1.35."
             " The image must be based on Transom's."
         ),
     ] = False
@@ -187,7 +187,9 @@ class AdmissionServer(Workload, frozen=True, forbid_unknown_fields=True, rename=
         Literal["Ignore", "Fail"],
         Meta(description="Whether pods start without the settings (Ignore) or do not start (Fail) while no replica answers."),
     ] = "Ignore"
-    timeout_seconds: Annotated[int, Meta(description="Timeout of the API server, in seconds.", ge=1, le=30)] = 5
+    timeout_seconds: Annotated[
+        int, Meta(description="How long the API server waits for an answer, in seconds.", ge=1, le=30)
+    ] = 5
     port: Annotated[
         int,
         Meta(
@@ -278,7 +280,7 @@ class Values(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
             min_length=1,
         ),
     ] = msgspec.field(default_factory=lambda: ["egress", "windows", "pods"])
-    openshift: Annotated[bool, Meta(description="Create roles in OpenShift's namespaces, and the metrics of hosts.")] = False
+    openshift: Annotated[bool, Meta(description="Create roles in OpenShift's namespaces, and expose host metrics.")] = False
     require_host_keys: Annotated[bool, Meta(description="Refuse to connect to hosts whose key is unknown.")] = False
     definitions: Annotated[
         bool, Meta(description="Create the CRDs EgressProxy and WindowsInstance. `helm uninstall` keeps them.")

@@ -1,5 +1,6 @@
 """The pages `docs/metrics.md` and `docs/runbooks/*.md`."""
 
+import re
 from collections.abc import Iterator, Mapping
 
 from transom.monitoring.alert import ALERTS, Alert
@@ -46,9 +47,15 @@ def _iter_metric_lines() -> Iterator[str]:
     yield "\n## Alerts\n"
     yield "| alert | severity | after | description |\n|---|---|---|---|"
     for alert in ALERTS:
-        summary = alert.summary.replace("{{ $labels.", "").replace("{{ $value", "N").replace(" }}", "")
+        summary = _format_summary(alert.summary)
         yield f"| [{alert.name}](runbooks/{alert.runbook_file}) | {alert.severity} | {alert.minutes} min | {summary} |"
     yield ""
+
+
+def _format_summary(summary: str) -> str:
+    """Return the summary without templates: `controller {{ $labels.controller }}` is `a controller`."""
+    named = re.sub(r"\b(\w+) \{\{ \$labels\.\1 \}\}", r"a \1", summary)
+    return re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"the \1", named).replace("{{ $value", "N").replace(" }}", "")
 
 
 def _render_row(metric: Metric) -> str:

@@ -20,8 +20,19 @@ OnlyObjects = Annotated[
         help="Apply the objects of workload clusters on --context instead of hosts. Requires -f and --context.",
     ),
 ]
+ComparedObjects = Annotated[
+    bool,
+    typer.Option(
+        "--objects",
+        help="Compare the objects of workload clusters on --context instead of hosts. Requires -f and --context.",
+    ),
+]
 Remove = Annotated[
     bool, typer.Option("--remove", help="Remove everything that Transom set on the hosts, regardless of the settings.")
+]
+ComparedRemoval = Annotated[
+    bool,
+    typer.Option("--remove", help="Show the removal of everything that Transom set on the hosts, regardless of the settings."),
 ]
 TakeOver = Annotated[
     bool,
@@ -63,7 +74,11 @@ def apply(
 
 @with_option_groups
 def diff(
-    source: Source, hosts: HostOptions, output: Output = Format.TEXT, objects: OnlyObjects = False, remove: Remove = False
+    source: Source,
+    hosts: HostOptions,
+    output: Output = Format.TEXT,
+    objects: ComparedObjects = False,
+    remove: ComparedRemoval = False,
 ) -> None:
     """Show what apply would change.
 
