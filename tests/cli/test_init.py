@@ -16,7 +16,7 @@ from tests.cli.terminals import Typist
 from tests.support.bundles import certificate, private_key
 from tests.support.command import Ran, run
 from tests.support.pages import blocks
-from tests.support.repository import ROOT
+from tests.support.repository import DOCS
 
 from transom.cli.init_answers import PASSWORD
 from transom.proxy.trust import read_bundle
@@ -67,9 +67,9 @@ def test_options_make_a_directory_that_is_valid(files: Path, monkeypatch: pytest
     assert str(directory) in again.err
 
 
-def test_the_line_of_the_readme_makes_a_directory_that_is_valid(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_of_the_page_makes_a_directory_that_is_valid(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that `apply` refuses is left open: no finding, so no host is refused for want of a setting."""
-    (line,) = [line for block in blocks(ROOT / "README.md") for line in block.lines if line.startswith("transom init prod ")]
+    line = next(line for block in blocks(DOCS / "start.md") for line in block.lines if line.startswith("transom init prod --"))
     monkeypatch.chdir(files)
     (files / "key").rename(files / "id_ed25519")
     (files / "ca.pem").rename(files / "corp-ca.pem")
