@@ -178,7 +178,7 @@ def _format_rights_command(namespace: str) -> str:
 def find_waiting_deletions(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
     """Find objects of Transom whose deletion no operator can finish."""
     if why := describe_termination(snapshot):
-        command = "delete what blocks it (the next findings), then install again; docs/uninstall.md#if-a-deletion-does-not-end"
+        command = "delete what blocks it (the next findings), then install again; docs/uninstall.md#if-a-deletion-hangs"
         yield Evidence(f"Namespace/{snapshot.namespace}", why, command)
     who = find_leader(snapshot)
     if who is not None and who.working and not describe_termination(snapshot):

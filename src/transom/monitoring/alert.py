@@ -257,7 +257,7 @@ ALERTS: Final[tuple[Alert, ...]] = (
             " | kubectl apply -f -` and the options of the install. `transom doctor` lists all missing rights.",
             "`WriteRefused` (condition `WritesRefused`): the annotation `transom.dev/refused-writes` of the Lease and the log"
             " line `write refused` have the API server's reason. Raise the quota, repair the webhook of another product or"
-            " delete its configuration, or [end the deletion](../uninstall.md#if-a-deletion-does-not-end) of the namespace.",
+            " delete its configuration, or [end the deletion](../uninstall.md#if-a-deletion-hangs) of the namespace.",
             "`ReadFailed` (condition `ReadsFailed`): the message has the API server's reason, such as an encryption provider"
             " that does not answer. Transom works with the objects of before until the API server can read them.",
             "`database space exceeded`: [free space in etcd](../failures.md#etcd-is-full).",

@@ -139,7 +139,7 @@ async def test_finalizers_are_taken_off_where_no_operator_works(installed: Clust
     for deletion in deletions:
         code, said = await carried_out(installed, "kubectl", "delete", *deletion, "--wait=false")
         assert code == 0, said
-    page = (ROOT / "docs" / "uninstall.md").read_text("utf-8").partition("## If a deletion does not end")[2]
+    page = (ROOT / "docs" / "uninstall.md").read_text("utf-8").partition("## If a deletion hangs")[2]
     (lines,) = re.findall(r"```\n(.*?)```", page, re.DOTALL)
     command = lines.replace("transom-system", installed.namespace)
     code, said = await carried_out(installed, "bash", "-euo", "pipefail", "-c", command)
