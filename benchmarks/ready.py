@@ -26,7 +26,7 @@ from transom.hosts.passes.base_pass import PassSettings
 from transom.hosts.passes.configure import ConfigureResult, WorkerSpec, configure_worker
 from transom.hosts.ssh.known_hosts import NoHostKeys
 from transom.hosts.ssh.ssh_client import Access
-from transom.hosts.steps.delivery import DeliveryProgress
+from transom.hosts.steps.delivery import PassProgress
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.secret import Secret
 from transom.windows.payload.worker import Facts
@@ -91,7 +91,7 @@ def by_transom(plane: ControlPlane, machine: Machine, config: str) -> tuple[Conf
     """What the pass did, the seconds of its transfer, and those from its first connection to Ready."""
     sending: list[float] = []
 
-    def report(progress: DeliveryProgress) -> None:
+    def report(progress: PassProgress) -> None:
         if progress.step == "send":
             sending.append(time.monotonic())
 

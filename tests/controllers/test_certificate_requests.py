@@ -11,8 +11,8 @@ from transom.controllers.join.bootstrap_tokens import LABEL
 from transom.controllers.join.members import Members
 from transom.controllers.runtime.cached_objects import CachedInstance, HostNode, NodeCondition, NodeMeta, NodeState
 from transom.controllers.runtime.controller import Leadership
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.client import Client
 from transom.kube.objects import ObjectMeta, UnstructuredObject
 from transom.kube.store import ObjectKey

@@ -65,7 +65,7 @@ TRUSTED: Final[Mapping[str, str]] = MappingProxyType(
         "hosts/owner.py build_user_owner()": _STATE,
         "hosts/scripts/template.py read_template()": _PACKAGE,
         "hosts/ssh/ssh_config.py _Reader.parse()": "the person's own `~/.ssh/config`, which may run programs by itself",
-        "hosts/ssh/ssh_config.py _check_identities()": _COVERED,
+        "hosts/ssh/ssh_config.py _refuse_special_identity_files()": _COVERED,
         "hosts/steps/payload_directory.py PayloadDirectory.open()": "a payload is what the administrator has run on nodes",
         "hosts/steps/payload_directory.py _hash_file()": "files of any size are hashed in pieces",
         "hosts/steps/payload_directory.py read_lock_file()": "a payload is what the administrator has run on nodes",

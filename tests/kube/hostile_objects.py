@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from transom.controllers.clusters.app_kinds import CachedApp, CachedRelease, _App, _Release
+from transom.controllers.clusters.values_readers import CachedApp, CachedRelease, _App, _Release
 from transom.controllers.runtime.owned_objects import OwnedConfigMap, _ConfigMap
 from transom.kube.objects import BundleConfigMap, UnstructuredObject, _ManagedConfigMap
 

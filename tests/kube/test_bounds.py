@@ -20,7 +20,7 @@ from transom.kube.memory_limits import BOUNDS, MemoryLimit, estimate_memory_size
 from transom.kube.objects import Metadata, ObjectMeta
 from transom.kube.resources import BUNDLE_HOLDERS, Resource
 from transom.kube.store import ObjectKey, Store
-from transom.webhook.service_names import NAMED_SERVICES
+from transom.webhook.service_name_watcher import NAMED_SERVICES
 from transom.webhook.webhook import Webhook, WebhookOptions
 
 _FEW: Final = 3

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transom.controllers.clusters.app_kinds import APPS, RELEASES
+from transom.controllers.clusters.values_readers import APPS, RELEASES
 from transom.controllers.machines.machine_objects import CONTROL_PLANES, TEMPLATES
 from transom.controllers.runtime.cached_objects import CLUSTERS, INSTANCES, NODES
 from transom.kube import nesting

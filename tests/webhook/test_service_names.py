@@ -23,7 +23,7 @@ from transom.kube.memory_limits import BOUNDS, MemoryLimit
 from transom.kube.reflector import ReflectorTimings
 from transom.kube.resources import EGRESS_PROXIES, SECRETS
 from transom.webhook.certificates import compute_next_secret
-from transom.webhook.service_names import NAMED_SERVICES, ServiceNameWatcher
+from transom.webhook.service_name_watcher import NAMED_SERVICES, ServiceNameWatcher
 from transom.webhook.webhook import Webhook, WebhookOptions
 
 PATH = NAMED_SERVICES.build_path()

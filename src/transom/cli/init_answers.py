@@ -79,7 +79,7 @@ def parse_proxy(text: str) -> tuple[str, str, str]:
     return f"{text[: text.index('//') + 2]}{text.rpartition('@')[2]}", url.username.reveal(), password
 
 
-def parse_user(text: str) -> str:
+def parse_proxy_user(text: str) -> str:
     """Return the proxy's user name; empty for none."""
     if "://" in text:
         raise InvalidAnswer("this is a URL, not a user name; leave it empty if the proxy asks for none")
@@ -250,7 +250,7 @@ def _ask_proxy(answers: Answers) -> None:
             answers.proxy_user, answers.password = answers.proxy_user or user, answers.password or password
             print_to_stderr("  its user name and password go into a Secret")
         elif answers.proxy_user is None:
-            answers.proxy_user = _prompt_until_valid("User name at the proxy (empty: none)", parse_user, default="")
+            answers.proxy_user = _prompt_until_valid("User name at the proxy (empty: none)", parse_proxy_user, default="")
     if answers.proxy_user and answers.password is None and PASSWORD not in os.environ:
         answers.password = _prompt_until_valid(f"Password of {answers.proxy_user} (not shown)", str, hidden=True)
     if answers.no_proxy is None:

@@ -254,7 +254,7 @@ async def observe_for_doctor(
         objects = error.objects
     except StatusError as error:
         return msgspec.structs.replace(seen, unread=(*seen.unread, ReadFailure("the settings", str(error)))), None
-    values, unread = await list_labelled_machine_objects(client)
+    values, unread = await list_labelled_provider_objects(client)
     reader = ObjectReader(namespace)
     for value in values:
         reader.add(value, client.connection.server, lambda _: (0, 0))
@@ -267,7 +267,7 @@ async def observe_for_doctor(
     return with_settings(seen, objects, client.connection.server), objects
 
 
-async def list_labelled_machine_objects(client: Client) -> tuple[list[Value], list[ReadFailure]]:
+async def list_labelled_provider_objects(client: Client) -> tuple[list[Value], list[ReadFailure]]:
     """Return the objects of Cluster API's bootstrap and control plane providers that ask for entries, whatever their kind.
 
     And what this person may not list. Raises ApiError where the server does not answer.

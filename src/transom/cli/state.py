@@ -19,8 +19,8 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from transom.apply.kept_settings import KeptSettings, decode, encode
 from transom.apply.roll_out import judge_result
+from transom.apply.settings_serialization import KeptSettings, decode, encode
 from transom.apply.target import Target
 from transom.cli.home import explain_unknown_home, is_home_known
 from transom.cli.output import ExitCode, add_path_to_errors, fail

@@ -39,10 +39,10 @@ from transom.controllers.rollout.resume_annotation import ResumeAnnotation
 from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Controller, Leadership, run_workers
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.controllers.runtime.informers import Informers, watch_machines
 from transom.controllers.runtime.options import Options
 from transom.controllers.runtime.rights_watch import RightsWatch
-from transom.controllers.runtime.settings import CurrentSettings
 from transom.controllers.userdata.controller import UserDataController
 from transom.hosts import owner
 from transom.hosts.owner import Owner

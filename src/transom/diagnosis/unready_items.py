@@ -113,7 +113,7 @@ def list_unread_parts(snapshot: ClusterSnapshot, parts: Collection[Part]) -> tup
 def explain_halt(snapshot: ClusterSnapshot) -> str:
     """Return why a rollout is halted, by the current settings; empty if it is not halted."""
     base = _find_base(snapshot)
-    if base is None or not _is_observed(base):
+    if base is None or not _is_status_current(base):
         return ""
     halted = get_condition(base, "RolloutHalted")
     return str(halted.get("message") or "RolloutHalted") if halted.get("status") == "True" else ""
@@ -138,7 +138,7 @@ def _check_operator(snapshot: ClusterSnapshot) -> Iterator[UnreadyItem]:
         available, updated = (
             get_nested_value(own_object, "status", field) or 0 for field in ("availableReplicas", "updatedReplicas")
         )
-        if not _is_observed(own_object) or min(available, updated) < wanted:
+        if not _is_status_current(own_object) or min(available, updated) < wanted:
             message = f"{available} of {wanted} pods are available, {updated} are of the newest version"
             yield UnreadyItem(Part.OPERATOR, f"Deployment/{get_name(own_object)}", "NotAvailable", message)
 
@@ -151,7 +151,7 @@ def _check_settings(snapshot: ClusterSnapshot) -> Iterator[UnreadyItem]:
         )
     for proxy in proxies:
         place, ready = f"EgressProxy/{get_name(proxy)}", get_condition(proxy, "Ready")
-        if not _is_observed(proxy):
+        if not _is_status_current(proxy):
             yield UnreadyItem(Part.SETTINGS, place, "NotObserved", "the operator has not looked at its newest edit")
         elif ready.get("status") != "True":
             yield UnreadyItem(Part.SETTINGS, place, str(ready.get("reason") or "NotObserved"), str(ready.get("message") or ""))
@@ -184,7 +184,7 @@ def _check_host(instance: Value, base: Value | None) -> UnreadyItem | None:
         return None
     if get_condition(base, "Valid").get("status") == "False":
         return UnreadyItem(Part.HOSTS, name, "Invalid", f"EgressProxy/{BASE}: {get_condition(base, 'Valid').get('message')}")
-    if not _is_observed(base) or has_older_settings(instance, base):
+    if not _is_status_current(base) or has_older_settings(instance, base):
         return UnreadyItem(Part.HOSTS, name, "Pending", "it does not have the newest settings yet")
     return None
 
@@ -199,7 +199,7 @@ def _select_hosts(snapshot: ClusterSnapshot, patterns: Sequence[str]) -> list[Va
 
 def _check_webhook(snapshot: ClusterSnapshot, status: Overview) -> Iterator[UnreadyItem]:
     base = _find_base(snapshot)
-    if base is None or status.webhook is None or not _is_observed(base):
+    if base is None or status.webhook is None or not _is_status_current(base):
         return
     if status.webhook.reason not in _INJECTED:
         yield UnreadyItem(Part.WEBHOOK, "", status.webhook.reason, status.webhook.message)
@@ -227,6 +227,6 @@ def _find_base(snapshot: ClusterSnapshot) -> Value | None:
     return next((obj for obj in snapshot.list_objects("EgressProxy") if get_name(obj) == BASE), None)
 
 
-def _is_observed(value: Value) -> bool:
+def _is_status_current(value: Value) -> bool:
     """Return True if the status has the object's current generation."""
     return bool(get_nested_value(value, "status", "observedGeneration") == get_metadata(value).get("generation"))

@@ -225,7 +225,7 @@ def resolve_settings(objects: SettingsObjects, now: datetime, server: str | None
     by_layer: dict[str, list[tuple[str, str]]] = {}
     for key, entry in withheld.items():
         by_layer.setdefault(entry.egress_proxy, []).append(key)
-    findings += withholding.examine_withheld(objects, by_layer)
+    findings += withholding.find_withheld_credentials(objects, by_layer)
     # before what is said of networks: of many warnings a condition shows the first
     findings[of_settings:of_settings] = (finding for layer in halves.values() for finding in _check_incomplete_proxy(layer))
     return ResolvedSettings(egress, clusters, known, tuple(findings), withheld)

@@ -47,7 +47,9 @@ def format_withheld_message(clusters: Collection[tuple[str, str]], field: str = 
     )
 
 
-def examine_withheld(objects: SettingsObjects, withheld: Mapping[str, Collection[tuple[str, str]]]) -> Iterator[Finding]:
+def find_withheld_credentials(
+    objects: SettingsObjects, withheld: Mapping[str, Collection[tuple[str, str]]]
+) -> Iterator[Finding]:
     """Yield a warning for each object whose credentials are withheld; `withheld` are clusters by EgressProxy name.
 
     A layer is only for workload clusters: if it sends its credentials to none of them, it has no effect, whatever Clusters

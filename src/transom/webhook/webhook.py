@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from transom.common.key_algorithms import NOT_SERVABLE, is_servable_key
-from transom.controllers.runtime.settings import CurrentSettings
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.controllers.runtime.watched_settings import SettingsInformers
 from transom.http_server.server import raise_file_limit
 from transom.kube.client import Client
@@ -32,7 +32,7 @@ from transom.proxy.secret import Secret
 from transom.webhook import review
 from transom.webhook.metrics import WebhookMetrics
 from transom.webhook.server import AdmissionServer, ServingContext
-from transom.webhook.service_names import ServiceNameWatcher
+from transom.webhook.service_name_watcher import ServiceNameWatcher
 from transom.webhook.shared_secret import WEBHOOK, SharedSecretKeeper, decode_secret_data, parse_pod_egress
 from transom.webhook.webhook_secret import (
     EXPIRES,

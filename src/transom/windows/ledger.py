@@ -168,7 +168,7 @@ def _can_be_deferred(edit: Edit, before: Registry) -> bool:
     return edit.name == CLOSED or raised or (edit.name == MANAGER and present is None)
 
 
-def has_closing_edit(edits: Iterable[Edit]) -> bool:
+def has_access_lockdown_edit(edits: Iterable[Edit]) -> bool:
     """Return True if the edits mark the ledger as closed to ordinary users; it must be closed before the import."""
     return any(isinstance(edit, SetValue) and (edit.path, edit.name) == (LEDGER, CLOSED) for edit in edits)
 

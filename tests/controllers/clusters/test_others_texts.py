@@ -3,7 +3,7 @@
 import pytest
 from tests.support.management.manifests import cluster, read
 
-from transom.controllers.clusters.adoption import PublicClusters, list_lost_values
+from transom.controllers.clusters.adoption import ClustersByProxyUse, list_lost_values
 from transom.controllers.join.cluster_facts import _parse_cluster_info
 from transom.kube.objects import ObjectMeta, UnstructuredObject
 from transom.proxy.objects import Cluster, LabelSelector
@@ -55,10 +55,10 @@ def test_the_selector_that_keeps_everything_as_it_was() -> None:
         return objects.clusters
 
     inside = clusters(a={"vpc": "private", "x": "1"}, b={"vpc": "private", "x": "1"})
-    found = PublicClusters(clusters(c={"x": "1"}), inside)
+    found = ClustersByProxyUse(clusters(c={"x": "1"}), inside)
     assert (found.selector, found.to_label) == (LabelSelector({"vpc": "private"}), ())
     # nothing tells them apart: by a label that is to be set
-    found = PublicClusters(clusters(c={"vpc": "private", "x": "1"}), inside)
+    found = ClustersByProxyUse(clusters(c={"vpc": "private", "x": "1"}), inside)
     assert (found.selector, found.to_label) == (LabelSelector({"egress-proxy": "true"}), inside)
-    found = PublicClusters(clusters(c={}), ())
+    found = ClustersByProxyUse(clusters(c={}), ())
     assert (found.selector, found.to_label) == (LabelSelector({"egress-proxy": "true"}), ())

@@ -14,7 +14,7 @@ from tests.support.waiting import PATIENCE
 from tests.support.waiting import until as wait_until
 
 from lab import openshift
-from transom.controllers.runtime import settings
+from transom.controllers.runtime import current_settings
 from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, EGRESS_PROXIES
 from transom.kube.store import MalformedObject, Store
@@ -156,7 +156,7 @@ async def test_a_certificate_that_expires_is_warned_of_when_its_time_comes(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing changes in the cluster; the settings hold all the same."""
-    monkeypatch.setattr(settings, "REVIEW", 0.3)
+    monkeypatch.setattr(current_settings, "REVIEW", 0.3)
     (root,) = parse_bundle(ROOT_1).certificates
     time = [root.not_after - timedelta(days=40)]
     await cluster.bundle(ROOT_1)

@@ -8,8 +8,8 @@ from tests.windows.node_certificates import SERVING_USAGES, pem
 from transom.controllers.instance_state.node_identities import NodeIdentities
 from transom.controllers.join.members import Members
 from transom.controllers.runtime.cached_objects import CachedInstance
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.client import Client
 from transom.kube.objects import ObjectMeta
 from transom.windows.nodes.node_certificates import SERVING, ApprovalDecision, CertificateRequest, decide_approval

@@ -5,8 +5,8 @@ from typing import cast
 from tests.support.waiting import until
 
 from transom.controllers.inventory.controller import InstancesController
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.controllers.runtime.informers import CachedApiMachine, Informers, watch_machines
-from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.client import Client
 from transom.kube.objects import ObjectMeta
 

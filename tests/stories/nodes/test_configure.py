@@ -37,7 +37,7 @@ from transom.hosts.scripts.host_scripts import ServiceTimeouts
 from transom.hosts.scripts.template import BASE
 from transom.hosts.ssh.known_hosts import KnownHostsFile, NoHostKeys
 from transom.hosts.ssh.ssh_client import Timeouts
-from transom.hosts.steps.delivery import DeliveryProgress
+from transom.hosts.steps.delivery import PassProgress
 from transom.hosts.steps.payload_directory import PayloadDirectory
 from transom.proxy.finding import Place as FindingPlace
 from transom.proxy.objects import Meta, WindowsSettings
@@ -98,7 +98,7 @@ class Operator:
         self.egress, self.fetch_anyway = EGRESS, False
         patience = ServiceTimeouts(stop=60, start=20, steady=2)
         self.settings = PassSettings(Owner("transom", "test", 1), timeouts=Timeouts(progress=progress), patience=patience)
-        self.reports: list[DeliveryProgress] = []
+        self.reports: list[PassProgress] = []
 
     async def configure(self, **options: bool) -> ConfigureResult:
         keys = KnownHostsFile(self.path / "known_hosts")

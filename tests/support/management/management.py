@@ -14,7 +14,7 @@ from tests.support.management import manifests
 from tests.support.operator.clusters import QUICK, at_work
 from tests.support.waiting import PATIENCE, until
 
-from transom.controllers.clusters.app_kinds import APPS
+from transom.controllers.clusters.values_readers import APPS
 from transom.controllers.operator import Operator, Options
 from transom.kube.client import Client
 from transom.kube.errors import NotFound

@@ -16,7 +16,7 @@ from transom.capi.check.worker_inputs import (
     build_machine_prefix,
 )
 from transom.capi.providers.provider import Provider
-from transom.capi.worker import daemons
+from transom.capi.worker import network_objects
 from transom.capi.worker.machine_commands import find_command_problems
 from transom.capi.worker.windows_release import PAUSE, RELEASES, SUPERSEDED, parse_minor
 from transom.common.escaping import NAME
@@ -170,7 +170,7 @@ class InputChecks:
             message = f"{inputs.network_name!r}: at most 64 letters, digits and `._-`"
             yield self.build_finding("error", ("networkName",), message)
         elif inputs.network_name and inputs.cni != "none":
-            message = f"{inputs.cni} calls its network {daemons.NETWORKS[inputs.cni]}: a name is for `cni: none`"
+            message = f"{inputs.cni} calls its network {network_objects.NETWORKS[inputs.cni]}: a name is for `cni: none`"
             yield self.build_finding("error", ("networkName",), message)
         for field, cidrs in (("serviceCidr", inputs.service_cidr), ("podCidr", inputs.pod_cidr)):
             for cidr in filter(None, cidrs.split(",")):
@@ -192,7 +192,7 @@ class InputChecks:
         if self._inputs.daemons == "hostprocess" and "kube-proxy" not in self._inputs.daemon_images:
             message = (
                 f"upstream builds images of kube-proxy for Windows from v{KUBE_PROXY_OLDEST.value} on: whether there is "
-                f"{daemons.select_images(self._inputs)['kube-proxy']} must be seen; daemonImages names another"
+                f"{network_objects.select_images(self._inputs)['kube-proxy']} must be seen; daemonImages names another"
             )
             yield self.build_finding("warning", ("daemonImages", "kube-proxy"), message)
 
@@ -333,9 +333,9 @@ RESERVED = frozenset(
         "C:/k/kubelet-arguments.txt",
         "C:/k/kubelet-arguments.ps1",
         "C:/k/azure.json",
-        daemons.START,
-        daemons.SERVICE,
-        daemons.SOURCE_VIP,
+        network_objects.START,
+        network_objects.SERVICE,
+        network_objects.SOURCE_VIP,
         "C:/k/kube-proxy-start.cmd",
         "C:/k/kube-proxy.conf",
     )

@@ -16,7 +16,7 @@ import msgspec
 from transom.capi.bootstrap import windows_proxy
 from transom.capi.check import upstream, upstream_pools
 from transom.capi.check.calico_check import find_calico_faults
-from transom.capi.check.node_ports import VXLAN, find_closed_ports
+from transom.capi.check.ports_between_nodes import VXLAN, find_closed_ports
 from transom.capi.providers.provider import Examine, Object
 from transom.capi.providers.provider_table import PROVIDERS
 from transom.capi.worker.machine_commands import find_command_problems

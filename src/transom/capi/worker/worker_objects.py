@@ -11,14 +11,14 @@ from transom.capi.bootstrap import windows_proxy
 from transom.capi.bootstrap.kubeadm import Entries, File, compress_file, encode_file
 from transom.capi.check import upstream, upstream_network
 from transom.capi.check.input_checks import InputChecks
-from transom.capi.check.node_ports import CLUSTER_KINDS, NODE_PORTS, describe_rules, find_closed_ports
+from transom.capi.check.ports_between_nodes import CLUSTER_KINDS, NODE_PORTS, describe_rules, find_closed_ports
 from transom.capi.check.worker_inputs import SERVICE_CIDR, WorkerInputs
 from transom.capi.providers.provider import Provider
 from transom.capi.providers.provider_table import PROVIDERS
 from transom.capi.values import cluster_identity
 from transom.capi.worker import file_content, machine_objects, user_data
-from transom.capi.worker.daemons import NETWORKS, build_machine_entries, iter_daemon_set_objects, iter_network_objects
 from transom.capi.worker.machine_objects import CLUSTER, WORKER_LABEL, Object, build_metadata, compute_digest
+from transom.capi.worker.network_objects import NETWORKS, build_machine_entries, iter_daemon_set_objects, iter_network_objects
 from transom.capi.worker.windows_release import LICENCE
 from transom.proxy.finding import Finding, format_field_path, has_errors
 from transom.proxy.settings import Egress

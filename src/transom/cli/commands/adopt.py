@@ -15,7 +15,7 @@ from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
 from transom.cli.stopping import get_signal_name, mark_stop_reported
 
 if TYPE_CHECKING:
-    from transom.controllers.clusters.adoption import PeerObject, PublicClusters
+    from transom.controllers.clusters.adoption import ClustersByProxyUse, PeerObject
     from transom.controllers.inventory.adoption import PeerLeftover as WindowsCandidate
     from transom.kube.client import Client
     from transom.proxy.settings import ResolvedSettings
@@ -109,7 +109,7 @@ def adopt(
         _print_candidates([(item, ", ".join(item.loses)) for item in present], peer, output, stopped=stopped)
 
 
-def _print_selector(public: "PublicClusters") -> None:
+def _print_selector(public: "ClustersByProxyUse") -> None:
     """Print how clusters without a proxy stay unchanged."""
     import json
 

@@ -99,7 +99,7 @@ def _apply_or_compare(
     take_over: bool = False,
 ) -> None:
     if objects:
-        from transom.cli.fleet import write_objects
+        from transom.cli.workload_cluster_objects import write_objects
 
         write_objects(source, output, dry_run=dry_run)
         return

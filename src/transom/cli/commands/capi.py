@@ -253,10 +253,10 @@ def _find_infrastructure(source: Source, inputs: "WorkerInputs") -> "dict[str, A
 
     objects = list(iter_values(source.filename or ()))
     key = (inputs.namespace, inputs.cluster)
-    for cluster in (item for item in objects if item.get("kind") == "Cluster" and _get_namespaced_name(item) == key):
+    for cluster in (item for item in objects if item.get("kind") == "Cluster" and _get_namespace_and_name(item) == key):
         reference = cluster["spec"].get("infrastructureRef") or {}
         for item in objects:
-            if item.get("kind") == reference.get("kind") and _get_namespaced_name(item) == (
+            if item.get("kind") == reference.get("kind") and _get_namespace_and_name(item) == (
                 inputs.namespace,
                 reference.get("name"),
             ):
@@ -264,7 +264,7 @@ def _find_infrastructure(source: Source, inputs: "WorkerInputs") -> "dict[str, A
     return None
 
 
-def _get_namespaced_name(item: Mapping[str, Any]) -> tuple[str, Any]:
+def _get_namespace_and_name(item: Mapping[str, Any]) -> tuple[str, Any]:
     metadata = item.get("metadata")
     return (metadata.get("namespace") or "default", metadata.get("name")) if isinstance(metadata, dict) else ("", None)
 

@@ -24,7 +24,7 @@ from transom.cli.init_answers import (
     parse_no_proxy,
     parse_option,
     parse_proxy,
-    parse_user,
+    parse_proxy_user,
     read_ca,
     read_key,
 )
@@ -177,7 +177,7 @@ def _refuse_nonempty_directory(directory: Path) -> None:
 
 def _set_proxy_answers(answers: Answers, proxy: str | None, user: str | None) -> None:
     if user is not None:
-        answers.proxy_user = parse_option("--proxy-user", parse_user, user)
+        answers.proxy_user = parse_option("--proxy-user", parse_proxy_user, user)
     if proxy is None:
         return
     answers.proxy, inline, password = parse_option("--proxy", parse_proxy, proxy)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transom.cli.findings import Source, examine_or_fail
-from transom.cli.fleet import TemplateReport, iter_app_references, iter_unsupported_machines
-from transom.cli.fleet import iter_template_additions as templates_to_commit
 from transom.cli.messages import print_to_stderr
 from transom.cli.options import Output, with_option_groups
 from transom.cli.output import ExitCode, Format, fail, print_data, print_document, print_lines, to_yaml_stream
 from transom.cli.output_files import Force, write_files
+from transom.cli.workload_cluster_objects import TemplateReport, iter_app_references, iter_unsupported_machines
+from transom.cli.workload_cluster_objects import iter_template_additions as templates_to_commit
 from transom.common.counting import format_count
 from transom.common.regular_files import read_regular_text
 
@@ -164,7 +164,7 @@ def _print_machine_templates(items: list[dict[str, Any]], output: Format) -> Non
 
 
 def _iter_objects(objects: "Objects", settings: "ResolvedSettings", system_ca_file: str) -> Iterator[dict[str, Any]]:
-    from transom.cli.fleet import iter_fleet_objects
+    from transom.cli.workload_cluster_objects import iter_fleet_objects
     from transom.proxy.trust import BundleTarget, format_trust_store, iter_bundle_targets
 
     for _, made in iter_fleet_objects(objects, settings):

@@ -13,8 +13,8 @@ from transom.controllers.join.members import Members
 from transom.controllers.join.reserved_names import ReservedNameFinder
 from transom.controllers.runtime.cached_objects import INSTANCES, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership, Result
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.objects import Metadata, Projected, T, UnstructuredObject

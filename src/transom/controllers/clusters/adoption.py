@@ -89,7 +89,7 @@ async def find_peer_objects(
     return peer_objects
 
 
-async def find_public_clusters(client: Client, objects: Objects, settings: ResolvedSettings) -> "PublicClusters":
+async def find_public_clusters(client: Client, objects: Objects, settings: ResolvedSettings) -> "ClustersByProxyUse":
     """Find the clusters that the peer serves without a proxy and to which the settings would give one. Raises ApiError.
 
     The peer writes `<id>-systemd-proxy` only for clusters with a proxy (service/controller/resource/clustersecret/desired.go).
@@ -113,10 +113,10 @@ async def find_public_clusters(client: Client, objects: Objects, settings: Resol
             others.append(cluster)
         elif place in served and egress is not None and (egress.http_proxy or egress.https_proxy):
             public.append(cluster)
-    return PublicClusters(tuple(public), tuple(others))
+    return ClustersByProxyUse(tuple(public), tuple(others))
 
 
-class PublicClusters(msgspec.Struct, frozen=True):
+class ClustersByProxyUse(msgspec.Struct, frozen=True):
     """Clusters without a proxy of the peer's, and those with one."""
 
     clusters: tuple[Cluster, ...]

@@ -10,7 +10,7 @@ import msgspec
 
 from transom.capi.values.cluster_identity import ID_LABEL, list_values_names
 from transom.capi.values.values_objects import build_reference_fields, build_spec, find_identity
-from transom.controllers.clusters.app_kinds import APPS, RELEASES, ValuesReader
+from transom.controllers.clusters.values_readers import APPS, RELEASES, ValuesReader
 from transom.controllers.runtime.informers import Informers
 from transom.kube.client import Client
 from transom.kube.errors import Conflict, NotFound

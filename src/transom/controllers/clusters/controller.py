@@ -29,10 +29,10 @@ from transom.controllers.machines.templates import ClusterApiStores
 from transom.controllers.runtime.cached_objects import CLUSTERS, CachedCluster, ClusterMeta
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
+from transom.controllers.runtime.current_settings import Cluster, CurrentSettings
 from transom.controllers.runtime.hash_key import read_fleet_key
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.owned_objects import CONFIG_MAPS, SELECTOR, OwnedConfigMap, has_owner_labels
-from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.errors import ApiError
 from transom.kube.objects import ObjectMeta
 from transom.kube.queue import KeyQueue, Priority

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from transom.capi.bootstrap.injection import is_for_windows, list_secret_names
-from transom.controllers.clusters.app_kinds import APPS, RELEASES
+from transom.controllers.clusters.values_readers import APPS, RELEASES
 from transom.controllers.machines.machine_objects import (
     CONFIGS,
     CONTROL_PLANES,

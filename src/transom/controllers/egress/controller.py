@@ -18,9 +18,9 @@ from transom.controllers.runtime.base_removal import is_being_deleted
 from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator, Conditions
 from transom.controllers.runtime.controller import Leadership, Result
+from transom.controllers.runtime.current_settings import Cluster, CurrentSettings
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.http.readiness import EndpointAnswer, has_failures, probe
 from transom.kube.apply import needs_apply
 from transom.kube.errors import Conflict, NotFound

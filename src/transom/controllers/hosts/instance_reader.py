@@ -9,8 +9,8 @@ from transom.controllers.instance_state.node_identities import NodeIdentities
 from transom.controllers.instance_state.view import InstanceView
 from transom.controllers.keys.key_rotation import KeyRotation
 from transom.controllers.runtime.cached_objects import CachedInstance, HostNode
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.controllers.runtime.informers import Informers, get_address_index, parse_instance
-from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.store import ObjectKey
 from transom.proxy.finding import Finding
 from transom.windows.nodes.node_identity import Identity
@@ -45,7 +45,9 @@ class InstanceReader:
         instance = _without_handled_restart(instance, cached)
         objects = self._informers.get_instance_objects(instance)
         errors += [
-            item for item in examine_instances([instance], objects) if item.severity == "error" and not _is_key_finding(item)
+            item
+            for item in examine_instances([instance], objects)
+            if item.severity == "error" and not _is_login_key_finding(item)
         ]
         spec = instance.spec
         others = [
@@ -124,6 +126,6 @@ def _is_older(version: str | None, other: str | None) -> bool:
     return version is not None and other is not None and version.isdecimal() and other.isdecimal() and int(version) < int(other)
 
 
-def _is_key_finding(finding: Finding) -> bool:
+def _is_login_key_finding(finding: Finding) -> bool:
     """Return True for findings about the key, which has reasons of its own."""
     return finding.field == "spec.keySecret.name" or finding.object.startswith("Secret/")

@@ -21,10 +21,10 @@ from transom.controllers.rollout.resume_annotation import ResumeAnnotation
 from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.runtime.cached_objects import ADOPT
 from transom.controllers.runtime.controller import Leadership
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.options import Options
-from transom.controllers.runtime.settings import CurrentSettings
 from transom.hosts.passes.base_pass import PassResult, PassSettings
 from transom.kube.errors import ApiError
 from transom.kube.lease import LeaseLost

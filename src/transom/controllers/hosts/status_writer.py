@@ -16,9 +16,9 @@ from transom.controllers.instance_state.view import InstanceView
 from transom.controllers.runtime.cached_objects import INSTANCES, CachedInstance
 from transom.controllers.runtime.conditions import Conditions, Fields
 from transom.controllers.runtime.controller import Leadership
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.controllers.runtime.hash_key import HashKey
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.settings import CurrentSettings
 from transom.hosts.errors import HostKeyChanged, HostKeyNotRecorded
 from transom.kube.errors import ApiError, Conflict, NotFound
 from transom.kube.store import ObjectKey

@@ -4,8 +4,8 @@ from typing import Any
 
 from transom.controllers.hosts.services import HostServices
 from transom.controllers.runtime.cached_objects import CachedInstance, HostNode
+from transom.controllers.runtime.current_settings import Cluster
 from transom.controllers.runtime.informers import get_address_index, get_cluster_index
-from transom.controllers.runtime.settings import Cluster
 from transom.kube.objects import UnstructuredObject
 from transom.kube.queue import Priority
 from transom.kube.store import ObjectKey

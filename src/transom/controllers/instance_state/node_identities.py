@@ -14,8 +14,8 @@ import structlog
 from transom.controllers.instance_state.instance_writes import apply_status
 from transom.controllers.runtime.cached_objects import HOST_NAME, ORIGIN, SOURCE, CachedInstance, HostNode
 from transom.controllers.runtime.controller import Leadership
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.controllers.runtime.informers import MACHINES, CachedApiMachine, Informers, list_addresses
-from transom.controllers.runtime.settings import CurrentSettings
 from transom.hosts.errors import HostError
 from transom.kube.errors import NotFound
 from transom.kube.objects import Metadata

@@ -19,8 +19,8 @@ from transom.controllers.runtime.cached_objects import (
     CachedInstance,
 )
 from transom.controllers.runtime.controller import Leadership, Result
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.controllers.runtime.informers import Informers, normalize_host, watch_cluster_machines, watch_machines
-from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.errors import Conflict, NotFound
 from transom.kube.events import Regarding
 from transom.kube.queue import KeyQueue

@@ -12,8 +12,8 @@ import msgspec
 from transom.common.mappings import get_nested_value
 from transom.controllers.join.cluster_registries import ClusterRegistries
 from transom.controllers.runtime.cached_objects import HostNode
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.client import Client
 from transom.kube.objects import UnstructuredObject
 from transom.kube.resources import CONFIG_MAPS, OPENSHIFT_INFRASTRUCTURES, OPENSHIFT_NETWORKS, Resource

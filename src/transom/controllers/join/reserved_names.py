@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.client import Client
 from transom.kube.errors import NotFound, UnreadableObject
 from transom.kube.memory_limits import MemoryLimit

@@ -29,7 +29,7 @@ from transom.controllers.machines.machine_objects import (
     FieldWrite,
     FieldWriteMeta,
 )
-from transom.controllers.machines.pools import MachinePools
+from transom.controllers.machines.machine_pools import MachinePools
 from transom.controllers.machines.rollout import MachineGroup, MachinesRolloutState, RolloutStep
 from transom.controllers.machines.status import ClusterMachines
 from transom.controllers.machines.template_edits import ExaminedTemplate, Held, TemplateEditor, find_deployment_manager
@@ -37,9 +37,9 @@ from transom.controllers.machines.templates import ClusterApiStores
 from transom.controllers.runtime.cached_objects import CachedCluster
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
+from transom.controllers.runtime.current_settings import Cluster, CurrentSettings
 from transom.controllers.runtime.informers import Informers
 from transom.controllers.runtime.owned_objects import CONFIG_MAPS, SELECTOR, OwnedConfigMap
-from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.client import FIELD_MANAGER
 from transom.kube.errors import NotFound, StatusError
 from transom.kube.objects import Projected
@@ -313,7 +313,7 @@ class MachinesController:
         machines = [
             item for item in self.templates.list_machines(*cluster_machines.cluster) if item.labels.control_plane is not None
         ]
-        edited = cached.metadata.last_edit_time
+        edited = cached.metadata.last_own_edit_time
         missing = bool(examined.edit.operations) and cached.initialized
         return _build_group(
             "KubeadmControlPlane",
@@ -335,7 +335,7 @@ class MachinesController:
             "MachineDeployment",
             cached,
             [machine.metadata.creation_timestamp or "" for machine in machines],
-            _find_latest(cluster_machines.changed, template.cached.metadata.last_edit_time),
+            _find_latest(cluster_machines.changed, template.cached.metadata.last_own_edit_time),
             to_edit=False,
             all_old=missing,
             # without the entries new machines would be no better

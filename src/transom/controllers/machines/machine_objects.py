@@ -40,7 +40,7 @@ class FieldWriteMeta(ObjectMeta, frozen=True):
     managed_fields: list[FieldWrite] | None = None
 
     @property
-    def last_edit_time(self) -> str | None:
+    def last_own_edit_time(self) -> str | None:
         """When Transom last edited the object's entries (RFC 3339); None if no entry is left in it."""
         return self._find_write_time(FIELD_MANAGER)
 

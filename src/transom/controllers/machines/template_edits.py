@@ -122,7 +122,7 @@ class TemplateEditor:
             wanted = build_entries(spec or {}, egress, cluster_id, control_plane=control_plane)
         else:
             # its label was taken away: so are our entries, if they are ours
-            wanted = Entries() if meta.last_edit_time else None
+            wanted = Entries() if meta.last_own_edit_time else None
         at = _KINDS[type(cached)][1]
         template_edit = (
             build_entries_patch(spec, wanted, secrets, at, meta.generation) if wanted is not None else EntriesPatch()

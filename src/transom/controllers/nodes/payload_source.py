@@ -11,7 +11,7 @@ import structlog
 
 from transom.common.regular_files import read_regular_file
 from transom.controllers.runtime.conditions import Condition
-from transom.controllers.runtime.settings import CurrentSettings
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.hosts.steps.payload_directory import (
     LOCK,
     PayloadDirectory,

@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 
 from transom.controllers.runtime.conditions import Condition
-from transom.hosts.steps.delivery import DeliveryProgress
+from transom.hosts.steps.delivery import PassProgress
 from transom.kube.errors import ApiError
 from transom.kube.events import EventRecorder, Regarding
 
@@ -37,11 +37,11 @@ class NodeProgressWriter:
         self._regarding = regarding
         self._settled = settled
         """Whether the host already has a progress message: connecting to it once more is then not reported."""
-        self._newest: DeliveryProgress | None = None
+        self._newest: PassProgress | None = None
         self._news = asyncio.Event()
         self._told: set[str] = set()
 
-    def __call__(self, progress: DeliveryProgress) -> None:
+    def __call__(self, progress: PassProgress) -> None:
         """Note a report."""
         if self._settled and progress.step not in _TOLD:
             return
@@ -64,7 +64,7 @@ class NodeProgressWriter:
             await asyncio.sleep(_PAUSE)
 
 
-def to_condition(progress: DeliveryProgress) -> Condition:
+def to_condition(progress: PassProgress) -> Condition:
     """Return the condition Configured while a step runs."""
     reason, message = _STEPS.get(progress.step, ("Working", "the host is being worked on"))
     if progress.detail:

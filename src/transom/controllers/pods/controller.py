@@ -20,8 +20,8 @@ from transom.controllers.pods import webhook_check
 from transom.controllers.pods.webhook_check import INJECTED, OLD_SETTINGS
 from transom.controllers.runtime.conditions import Condition, ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
+from transom.controllers.runtime.current_settings import Cluster, CurrentSettings
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.errors import Conflict, NotFound, StatusError
 from transom.kube.events import Regarding
 from transom.kube.objects import BundleConfigMap, Namespace, ObjectMeta, Projected, UnstructuredObject

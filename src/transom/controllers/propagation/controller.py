@@ -14,8 +14,8 @@ from transom.controllers.propagation import propagated_objects, propagation_stat
 from transom.controllers.runtime.cached_objects import CachedCluster
 from transom.controllers.runtime.conditions import ConditionAggregator
 from transom.controllers.runtime.controller import Leadership, Result
+from transom.controllers.runtime.current_settings import Cluster, CurrentSettings
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.kube.apply import apply
 from transom.kube.backoff import Backoff
 from transom.kube.client import Client

@@ -10,8 +10,8 @@ from transom.controllers.rollout.rollout_kind import Group, RolloutKind
 from transom.controllers.rollout.rollouts import Rollouts
 from transom.controllers.runtime.cached_objects import CachedInstance
 from transom.controllers.runtime.conditions import ConditionAggregator
+from transom.controllers.runtime.current_settings import CurrentSettings
 from transom.controllers.runtime.informers import INSTANCE_INDEXES, Informers, get_cluster_index
-from transom.controllers.runtime.settings import CurrentSettings
 from transom.kube.store import ObjectKey
 from transom.proxy.settings import Egress
 from transom.rollout.fingerprint import compute_rollout_fingerprint

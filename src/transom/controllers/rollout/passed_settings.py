@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 import structlog
 
-from transom.apply.kept_settings import KeptSettings, decode, encode
+from transom.apply.settings_serialization import KeptSettings, decode, encode
 from transom.capi.values.cluster_identity import MANAGED_BY, TRANSOM
 from transom.controllers.runtime.controller import Leadership
+from transom.controllers.runtime.current_settings import Cluster
 from transom.controllers.runtime.informers import Informers
-from transom.controllers.runtime.settings import Cluster
 from transom.kube.errors import ApiError
 from transom.kube.resources import SECRETS
 from transom.proxy.settings import Egress

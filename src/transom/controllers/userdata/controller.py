@@ -8,8 +8,8 @@ import structlog
 
 from transom.common.counting import format_first
 from transom.controllers.runtime.controller import Leadership, Result
+from transom.controllers.runtime.current_settings import Cluster, CurrentSettings
 from transom.controllers.runtime.informers import MACHINES, Informers, watch_machines
-from transom.controllers.runtime.settings import Cluster, CurrentSettings
 from transom.hosts.errors import KeyUnusable
 from transom.hosts.ssh.ssh_client import format_public_key
 from transom.kube.apply import apply

@@ -20,7 +20,7 @@ from transom.hosts.ssh.directory import HostDirectory, format_windows_path
 from transom.hosts.ssh.known_hosts import HostKeys
 from transom.hosts.ssh.ssh_client import Access
 from transom.hosts.steps.change import apply_plan, run_fetches
-from transom.hosts.steps.delivery import Delivery, DeliveryProgress, Report
+from transom.hosts.steps.delivery import Delivery, PassProgress, Report
 from transom.hosts.steps.facts_parser import merge_states
 from transom.hosts.steps.gather import gather, hash_foreign_files, run_output_scripts, stat_files
 from transom.hosts.steps.payload_directory import PayloadDirectory
@@ -97,7 +97,7 @@ async def configure_worker(
 
     `admit` is asked before a change is carried out: where it says no, nothing is sent and nothing is changed.
     """
-    report(DeliveryProgress("connect"))
+    report(PassProgress("connect"))
     work = _Configuration(settings, worker, report, admit, dry_run=dry_run)
     return await work.run(access, host_keys)
 
@@ -139,7 +139,7 @@ class _Configuration(Pass[ConfigureResult]):
         self._found: dict[str, str] = {}
 
     async def _run_steps(self, directory: HostDirectory) -> None:
-        self._report(DeliveryProgress("read"))
+        self._report(PassProgress("read"))
         state = await self._observe_inputs(directory, _with_full_name(await gather(directory, self._asked)))
         self._update_result(before=state)
         for _ in range(_ROUNDS):
@@ -241,7 +241,7 @@ class _Configuration(Pass[ConfigureResult]):
             await delivery.deliver_files(planned.install.place)
         finally:
             self._update_result(sent=self.result.sent + delivery.sent)
-        self._report(DeliveryProgress("prepare" if planned.prepare else "change"))
+        self._report(PassProgress("prepare" if planned.prepare else "change"))
         self._update_result(begun=True)
         done = await apply_plan(
             directory,

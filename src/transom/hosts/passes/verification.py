@@ -27,7 +27,7 @@ from transom.hosts.steps.change import LEAVING_SECONDS
 from transom.hosts.steps.change_checks import CLEAR, build_change_checks
 from transom.hosts.steps.checks import CHECKS, LONG_LINE
 from transom.hosts.steps.gather import gather
-from transom.hosts.steps.host_check import HostCheck
+from transom.hosts.steps.verification_check import HostCheck
 from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import LEDGER, Queries
 

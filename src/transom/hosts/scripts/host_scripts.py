@@ -19,7 +19,7 @@ from transom.hosts.scripts.install_script import PATH, build_job_blocks, build_w
 from transom.hosts.scripts.template import BASE, FORMER, Script, fill_template, read_template, render_script
 from transom.windows.host.host_state import ObservedState
 from transom.windows.host.queries import BOOT, BOOT_MARK, ENVIRONMENT, FILE_LIMIT, LEDGER, RESTARTS, SERVICES, Queries
-from transom.windows.ledger import has_closing_edit
+from transom.windows.ledger import has_access_lockdown_edit
 from transom.windows.nodes.fetch import MARK
 from transom.windows.parts.installation import list_restarted_services
 from transom.windows.payload.payload import Payload
@@ -413,7 +413,7 @@ def iter_permission_files(plan: Plan, registry: Registry) -> Iterator[Script]:
 
 
 def _should_close_ledger(plan: Plan) -> bool:
-    return has_closing_edit((*plan.edits, *plan.prepared, *plan.pending))
+    return has_access_lockdown_edit((*plan.edits, *plan.prepared, *plan.pending))
 
 
 def _render_owner_check(directory: str) -> str:

@@ -125,13 +125,13 @@ def read_ssh_config(host: str, port: int | None = None, username: str = "") -> S
         config = _Reader.load(None, files, False, False, False, user, *options)
         if config.has_match_final():
             config = _Reader.load(None, files, True, False, True, user, *options)
-        _check_identities(cast(SSHClientConfig, config))
+        _refuse_special_identity_files(cast(SSHClientConfig, config))
     except (OSError, KeyError, ValueError) as error:
         raise Unreachable(f"~/.ssh/config cannot be used: {error}") from None
     return SshConfig(cast(SSHClientConfig, config))
 
 
-def _check_identities(config: SSHClientConfig) -> None:
+def _refuse_special_identity_files(config: SSHClientConfig) -> None:
     """Check that keys are regular files: asyncssh would wait for a FIFO, and read a device without end. Raises OSError."""
     files = config.get("IdentityFile")
     for name in files if isinstance(files, list) else _IDENTITIES:

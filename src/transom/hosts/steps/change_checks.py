@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from transom.common.check_results import Verdict
 from transom.hosts.scripts.template import BASE, fill_template
 from transom.hosts.ssh.transport import Transport
-from transom.hosts.steps.host_check import HostCheck, Judge
 from transom.hosts.steps.powershell_checks import MARK, POWERSHELL_START
+from transom.hosts.steps.verification_check import HostCheck, Judge
 from transom.windows.host.queries import SERVICES
 from transom.windows.parts.certificates import ROOT, build_blob, get_store_path
 from transom.windows.parts.powershell import PROFILE

@@ -12,8 +12,8 @@ from transom.hosts.scripts import light_check
 from transom.hosts.scripts.host_scripts import PROMPT
 from transom.hosts.scripts.template import read_template
 from transom.hosts.ssh.transport import Transport
-from transom.hosts.steps.host_check import HostCheck, Judge
 from transom.hosts.steps.powershell_checks import POWERSHELL_CHECKS
+from transom.hosts.steps.verification_check import HostCheck, Judge
 from transom.windows.host.queries import BOOT, BOOT_MARK, LEDGER
 
 _HASH = re.compile(r"[0-9A-Fa-f]{64}")

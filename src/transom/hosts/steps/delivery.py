@@ -20,7 +20,7 @@ _SIDE_BY_SIDE = 4
 _SMALL = 256 * 1024
 
 
-class DeliveryProgress(msgspec.Struct, frozen=True):
+class PassProgress(msgspec.Struct, frozen=True):
     """What a pass is doing now: a word for the step, what it is about, and how far it is (bytes for `send`)."""
 
     step: str
@@ -29,7 +29,7 @@ class DeliveryProgress(msgspec.Struct, frozen=True):
     total: int = 0
 
 
-Report = Callable[[DeliveryProgress], object]
+Report = Callable[[PassProgress], object]
 
 
 class Delivery:
@@ -103,7 +103,7 @@ class Delivery:
             yield chunk
             self.sent += len(chunk)
             self._done += len(chunk)
-            self._report(DeliveryProgress("send", place.path, self._done, self._total))
+            self._report(PassProgress("send", place.path, self._done, self._total))
 
     async def _iter_content(self, place: FilePlace, offset: int) -> AsyncIterator[bytes]:
         content = self._contents.get(place.sha256)

@@ -8,7 +8,7 @@ from typing import Final
 
 from transom.common.check_results import Verdict
 from transom.hosts.scripts.template import fill_template
-from transom.hosts.steps.host_check import HostCheck, Judge
+from transom.hosts.steps.verification_check import HostCheck, Judge
 from transom.proxy.secret import Secret
 from transom.proxy.settings import Egress
 from transom.windows.parts import execution_policy

@@ -135,7 +135,7 @@ def plan(
         writes=tuple(draft.writes),
         stop=draft.stop,
         start=draft.start,
-        forget=_can_delete_ledger(draft, install, lines.has_remaining(decision.after, draft.writes)),
+        forget=_is_ledger_deleted_last(draft, install, lines.has_remaining(decision.after, draft.writes)),
         warnings=tuple(draft.warnings),
         faults=tuple(draft.faults),
         profile_fault=draft.profile_fault,
@@ -147,7 +147,7 @@ def plan(
     )
 
 
-def _can_delete_ledger(draft: PlanBuilder, install: Install, has_remaining: bool) -> bool:
+def _is_ledger_deleted_last(draft: PlanBuilder, install: Install, has_remaining: bool) -> bool:
     """Return True if the ledger is deleted after the restarts and the writes; without them the import deletes it."""
     is_undone = any(write.ledger_line for write in draft.writes)
     return not has_remaining and bool(draft.stop or draft.start or install or is_undone) and not draft.disabled

@@ -52,7 +52,7 @@ class MachinePools:
         pool = self.find_pool(config, cluster[1]) if isinstance(config, CachedPoolConfig) else None
         if pool is None:
             return None
-        edited = config.metadata.last_edit_time
+        edited = config.metadata.last_own_edit_time
         changed = max(filter(None, (changed, edited)), default=None)
         machines = [item for item in self._templates.list_machines(*cluster) if item.labels.pool == pool.metadata.name]
         born = [machine.metadata.creation_timestamp or "" for machine in machines]
