@@ -48,7 +48,7 @@ async def test_it_ends_when_every_host_has_the_settings(cluster: Cluster) -> Non
         told = await waiting
         assert (told.code, told.json["missing"]) == (0, []), told.err
         assert all(f"HTTPS_PROXY={PROXY}" in environment(host, "kubelet") for host in hosts)
-        assert [f"win-{number}: ready" in told.err.splitlines() for number in range(3)] == [True] * 3
+        assert [f"win-{number}: ready" in told.err.splitlines() for number in range(3)] == [True] * 3, told.err
         # an edit is waited for, though the status of before it says that all is well
         await cluster.proxy(httpProxy=OTHER, httpsProxy=OTHER)
         told = await transom("status", "--wait")
