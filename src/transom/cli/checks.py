@@ -11,7 +11,6 @@ import typer
 from transom.cli.messages import print_to_stderr as tell_line
 from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
 from transom.cli.stopping import get_signal_name, mark_stop_reported
-from transom.common.counting import format_count
 from transom.common.regular_files import read_regular_file
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def _format_summary(checks: "tuple[CheckResult, ...]") -> str:
         verdict: [item.id for item in checks if item.verdict == verdict] for verdict in ("pass", "not applicable", "fail")
     }
     summary = ", ".join(f"{len(ids)} {verdict}" for verdict, ids in counts.items() if ids)
-    return f"{format_count(len(checks), 'check')}: {summary}" + (f" ({', '.join(counts['fail'])})" if counts["fail"] else "")
+    return f"{len(checks)} checks: {summary}" + (f" ({', '.join(counts['fail'])})" if counts["fail"] else "")
 
 
 def update_file(option: str, path: Path, content: Callable[[bytes], bytes]) -> None:

@@ -22,7 +22,7 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "adopt": (
         ("transom adopt --from wmco", "only shows it"),
         ("transom adopt --from wmco --context prod --yes", "adopts it"),
-        ("transom adopt win-1 --context prod --yes", "a host of another Transom installation"),
+        ("transom adopt win-1 --context prod --yes", "a host of another Transom"),
         ("transom adopt secret/prod-systemd-proxy -n org-acme --context prod --yes", "an object"),
     ),
     "status": (

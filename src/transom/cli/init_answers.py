@@ -203,7 +203,7 @@ def read_text_file(name: str) -> str:
 
 def _read_file(name: str) -> bytes:
     if name.startswith("~") and not is_home_known():
-        raise InvalidAnswer(f"{name}: {explain_unknown_home()}; use an absolute path")
+        raise InvalidAnswer(f"{name}: {explain_unknown_home()}; write the whole path")
     try:
         return read_regular_file(Path(name).expanduser())
     except OSError as error:
@@ -278,7 +278,7 @@ def _ask_hosts(answers: Answers) -> None:
         names = ", ".join(f"{item.name} ({item.address})" for item in answers.offered)
         for line in wrap_line(f"The cluster has the Windows Nodes {names}.", get_columns(sys.stderr)):
             print_to_stderr(line)
-        if typer.confirm("Add them as hosts?", default=True, err=True):
+        if typer.confirm("Make hosts of them?", default=True, err=True):
             answers.hosts = answers.offered
             answers.username = _prompt_until_valid("User name on the hosts", parse_login, default=answers.username, shown=True)
     if answers.hosts is None:

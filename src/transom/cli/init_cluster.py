@@ -51,7 +51,7 @@ async def _read_networks(client: "Client") -> dict[str, Any]:
     if networks.dns_domain not in (None, "cluster.local"):
         known["dnsDomain"] = networks.dns_domain
     summary = ", ".join(f"{field} {' '.join(value) if isinstance(value, list) else value}" for field, value in known.items())
-    print_to_stderr(f"transom: {describe_server(client.connection)}: {summary or 'reports no networks'}")
+    print_to_stderr(f"transom: {describe_server(client.connection)}: {summary or 'says nothing about its networks'}")
     for item in unread:
         print_to_stderr(f"transom: you may not read {item}: what it says is left out")
     return known

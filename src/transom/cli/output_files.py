@@ -58,7 +58,7 @@ def refuse_conflicts(option: str, paths: list[Path]) -> None:
         verb, it = ("exist and differ", "them") if len(paths) > 1 else ("exists and differs", "it")
         where = f"{option}: " if option else ""
         fail(
-            f"{where}{named} {verb} from what would be written; nothing was written. Choose another place, or replace {it} "
+            f"{where}{named} {verb} from what would be written; nothing was written. Name another place, or replace {it} "
             "with --force",
             ExitCode.INVALID,
         )

@@ -155,7 +155,7 @@ class Uninstallation:
         known = {item.metadata.name for item in await self._list_objects(resource)}
         waited, last_report = 0.0, 0.0
         while known:
-            self.standing = f"while {format_count(len(known), what)} were not deleted: {format_names(sorted(known))}"
+            self.standing = f"while {format_count(len(known), what)} had not gone: {format_names(sorted(known))}"
             if waited - last_report >= _TOLD:
                 last_report = waited
                 print_to_stderr(
@@ -163,7 +163,7 @@ class Uninstallation:
                 )
             if waited >= self._timeout:
                 fail(
-                    f"{', '.join(sorted(known))}: not deleted after {self._timeout:.0f} s; see their conditions. Nothing "
+                    f"{', '.join(sorted(known))}: not deleted after {self._timeout:.0f} s; their conditions say why. Nothing "
                     "else was removed: run the command again to continue",
                     ExitCode.NOT_DONE,
                 )
@@ -220,7 +220,7 @@ class Uninstallation:
                 await self._delete_if_exists(
                     build_api_resource(value), value["metadata"]["name"], value["metadata"].get("namespace")
                 )
-        print_to_stderr("transom: CRDs, roles, Deployments, webhook configuration: deleted")
+        print_to_stderr("transom: definitions, roles, Deployments, registration: gone")
         await self._delete_namespace()
 
     async def _delete_namespace(self) -> None:

@@ -57,7 +57,7 @@ def iter_app_references(objects: "Objects", settings: "ResolvedSettings") -> Ite
             continue
         cluster = find_cluster(app, having)
         if cluster is None:
-            _warn(f"{app.kind}/{app.namespace}/{app.name} of spec.apps: no single Cluster in its namespace that it belongs to")
+            _warn(f"{app.kind}/{app.namespace}/{app.name} of spec.apps: no one Cluster in its namespace that it belongs to")
         else:
             found_for = settings.clusters[get_namespaced_name(cluster)]
             yield build_references(app, cluster, own_name=found_for is not None and found_for.own_values)

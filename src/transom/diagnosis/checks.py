@@ -325,7 +325,7 @@ def format_fix(finding: Evidence, observed: ClusterSnapshot) -> str:
         return finding.command
     if finding.edit or "kubectl" not in finding.command:
         return finding.edit or finding.command
-    return f"fix it in the files, then run transom validate -f {observed.source}"
+    return f"fix it in the files; transom validate -f {observed.source} checks them"
 
 
 def list_skipped(observed: ClusterSnapshot, findings: Iterable[Diagnosis]) -> tuple[SkippedCheck, ...]:

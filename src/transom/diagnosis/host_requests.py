@@ -173,7 +173,7 @@ def _refuse_paused_host(instance: Value) -> HostPlan | None:
 def _list_revert_warnings(instance: Value, *, paused: bool) -> tuple[str, ...]:
     word = "true" if paused else "false"
     return tuple(
-        f"{owner} sets spec.paused of this object and will revert it: also set it to {word} at the source"
+        f"{owner} sets spec.paused of this object and will revert it: set it to {word} at the source, too"
         for owner in describe_owners(instance, "spec", "paused")
     )
 
@@ -186,7 +186,7 @@ def _get_pause_progress(instance: Value) -> HostProgress:
         return HostProgress("done", "paused")
     if not is_paused(instance):
         return HostProgress("failed", "no longer paused: spec.paused was reset")
-    return HostProgress("waiting", "the operator finishes its current work on the host")
+    return HostProgress("waiting", "the operator finishes what it began on the host")
 
 
 def _get_unpause_progress(instance: Value) -> HostProgress:
@@ -220,7 +220,7 @@ def _build_outcome(instance: Value, word: str, *, restarted: bool = False) -> Ho
         return HostProgress("done", f"{word}; {_format_status(now)}")
     if is_under_way(now):
         return HostProgress("waiting", _format_status(now))
-    return HostProgress("failed", f"{word}, but not ready: {_format_status(now)}")
+    return HostProgress("failed", f"{word}, and not ready: {_format_status(now)}")
 
 
 def is_under_way(host: ObjectStatus) -> bool:

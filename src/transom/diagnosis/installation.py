@@ -116,9 +116,9 @@ def _check_kubernetes(cluster: ClusterFacts) -> InstallCheck:
         return _build_unknown("kubernetes", claim, cluster.kubernetes or "its version may not be read")
     least = ".".join(map(str, LEAST))
     if (int(match[1]), int(match[2])) < LEAST:
-        do = "upgrade the cluster, or omit the policies: transom manifests --part crds --part rbac --part operator ..."
-        return InstallCheck("kubernetes", claim, "fail", f"{cluster.kubernetes}; the admission policies require {least}", do)
-    return InstallCheck("kubernetes", claim, "pass", f"{cluster.kubernetes}; at least {least} is required")
+        do = "upgrade the cluster, or leave the policies out: transom manifests --part crds --part rbac --part operator ..."
+        return InstallCheck("kubernetes", claim, "fail", f"{cluster.kubernetes}; the admission policies need {least}", do)
+    return InstallCheck("kubernetes", claim, "pass", f"{cluster.kubernetes}; at least {least} is needed")
 
 
 def _check_user(own: Rights, roles: str | None) -> InstallCheck:
@@ -142,18 +142,16 @@ def _check_definitions_before(cluster: ClusterFacts) -> InstallCheck:
         return InstallCheck("definitions", claim, "pass", "not installed yet")
     going = [name for name, value in cluster.definitions.items() if get_metadata(value).get("deletionTimestamp")]
     if going:
-        do = "wait until they are gone; objects with finalizers block them: docs/uninstall.md"
+        do = "wait until they are gone; objects with finalizers hold them: docs/uninstall.md"
         return InstallCheck("definitions", claim, "fail", f"{', '.join(going)}: being deleted", do)
     if drift := describe_drift(cluster.definitions):
-        return InstallCheck(
-            "definitions", claim, "pass", f"installed, of another version: {drift}; an installation updates them"
-        )
+        return InstallCheck("definitions", claim, "pass", f"installed, of another version: {drift}; an install updates them")
     return InstallCheck("definitions", claim, "pass", "installed, of this version")
 
 
 def _check_other_install(cluster: ClusterFacts) -> InstallCheck:
     """Its ClusterRoles, bindings and policies have fixed names: a second one takes the rights of the first."""
-    claim = "no other namespace of this cluster has a Transom installation"
+    claim = "no other namespace of this cluster has a Transom"
     if why := cluster.unread.get("ClusterRoleBinding") or cluster.unread.get("Deployment"):
         return _build_unknown("other-transom", claim, why)
     elsewhere = {str(item.get("namespace")) for item in get_items(cluster.binding, "subjects")}
@@ -279,7 +277,7 @@ def _check_workloads(snapshot: ClusterSnapshot) -> Iterator[InstallCheck]:
         if current and wanted and min(available, updated) >= wanted:
             yield InstallCheck(id_, claim, "pass", message)
         else:
-            do = f"kubectl describe pods -n {snapshot.namespace} -l app.kubernetes.io/name=transom; transom doctor shows more"
+            do = f"kubectl describe pods -n {snapshot.namespace} -l app.kubernetes.io/name=transom; transom doctor says more"
             yield InstallCheck(id_, claim, "fail", message, do)
 
 
@@ -346,7 +344,7 @@ def _check_admission(snapshot: ClusterSnapshot) -> InstallCheck:
     if not is_own_configuration(live):
         message = f"MutatingWebhookConfiguration/{REGISTRATION} is not Transom's"
         return InstallCheck("admission", claim, "fail", message, f"kubectl delete mutatingwebhookconfiguration {REGISTRATION}")
-    why = f"{hook.reason}: {hook.message}" if hook.reason else "no EgressProxy sets anything for pods yet"
+    why = f"{hook.reason}: {hook.message}" if hook.reason else "no EgressProxy gives pods anything yet"
     return InstallCheck("admission", claim, "pass", f"registered; {why}")
 
 

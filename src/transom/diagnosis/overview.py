@@ -337,7 +337,7 @@ def _build_row(kind: str, value: Value) -> ObjectStatus:
             message = f"the operator has not looked at its newest edit (generation {generation}); of {observed} it said {last}"
             ready_status, reason = "Unknown", NOT_OBSERVED
         else:
-            message = f"its status is for generation {observed}, but the object has generation {generation}: etcd was restored"
+            message = f"its status is of generation {observed}, the object of {generation}: etcd was restored"
             ready_status, reason = "Unknown", STATUS_NEWER
     return ObjectStatus(kind, get_namespace(value), get_name(value), ready_status, reason, message, since=since)
 

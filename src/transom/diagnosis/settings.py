@@ -87,8 +87,8 @@ def find_ignored_no_proxy(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
             who = ", ".join(item.clients)
             instead = f": write {item.instead}" if item.instead else ": leave it out" if item.instead == "" else ""
             evidence = f"spec.noProxy has `{item.item}`: {item.problem} ({who})"
-            command = f"kubectl edit egressproxy {get_name(obj)}{instead}; transom no-proxy lint shows more"
-            edit = f"correct spec.noProxy{instead}; transom no-proxy lint shows more"
+            command = f"kubectl edit egressproxy {get_name(obj)}{instead}; transom no-proxy lint says more"
+            edit = f"correct spec.noProxy{instead}; transom no-proxy lint says more"
             yield Evidence(format_label("EgressProxy", obj), evidence, command, edit=edit)
 
 

@@ -123,10 +123,10 @@ def _format_creation(kind: str, name: str, by: str, namespace: str) -> str:
 def _format_addition(kind: str, name: str, by: str) -> str:
     """Return what to add to files."""
     if kind == "ConfigMap":
-        return f"add ConfigMap {name} to the files, with the key ca-bundle.crt; transom init DIR --ca FILE creates an example"
+        return f"add ConfigMap {name} to the files, with the key ca-bundle.crt; transom init DIR --ca FILE writes one to copy"
     if by.startswith("spec.keySecret"):
         return (
-            f"add Secret {name} to the files, with the key {KEY}; transom init DIR --key FILE --host ADDRESS creates an example"
+            f"add Secret {name} to the files, with the key {KEY}; transom init DIR --key FILE --host ADDRESS writes one to copy"
         )
     return f"add Secret {name} to the files, with the keys username and password"
 
@@ -237,7 +237,7 @@ def find_encrypted_keys(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
                 command = f"ssh-keygen -p -N '' -f COPY && {made} --dry-run=client -o yaml | kubectl apply -f -"
                 edit = f"run ssh-keygen -p -N '' -f COPY, and put the content of COPY into the Secret as {entry}"
                 object_name = f"Secret/{snapshot.namespace}/{get_name(secret)}"
-                yield Evidence(object_name, f"{entry} is encrypted with a passphrase", command, edit=edit)
+                yield Evidence(object_name, f"{entry} is sealed with a passphrase", command, edit=edit)
 
 
 def find_line_breaks_in_credentials(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
@@ -291,7 +291,7 @@ def find_idle_webhook(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
         and not any(egress.is_selected(get_name(space), get_labels(space)) for space in spaces)
     ):
         evidence = f"spec.pods.namespaceSelector selects none of {format_count(len(spaces), 'Namespace')}"
-        yield Evidence(f"EgressProxy/{BASE}", evidence, "kubectl label namespace NAME KEY=VALUE, as the selector requires")
+        yield Evidence(f"EgressProxy/{BASE}", evidence, "kubectl label namespace NAME KEY=VALUE, as the selector asks for")
 
 
 _SELECT: Final = (

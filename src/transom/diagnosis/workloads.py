@@ -6,7 +6,6 @@ from typing import Any, Final
 import msgspec
 
 from transom.capi.check.calico_check import find_calico_faults
-from transom.common.counting import format_count
 from transom.common.mappings import get_nested_value
 from transom.diagnosis.fields import format_label, get_condition, get_items, get_labels, get_mapping, get_name, get_namespace
 from transom.diagnosis.overview import build_overview
@@ -104,7 +103,7 @@ def find_proxies_in_env_from(snapshot: ClusterSnapshot) -> Iterator[Evidence]:
             if (brought := having.get((namespace, name))) is not None:
                 keys_by_pod.setdefault(find_owner(as_pod(value)), (name, brought))
     for (namespace, kind, name), (config_map, keys) in sorted(keys_by_pod.items()):
-        evidence = f"envFrom of ConfigMap/{namespace}/{config_map} sets {', '.join(keys)}"
+        evidence = f"envFrom of ConfigMap/{namespace}/{config_map} brings {', '.join(keys)}"
         removals = ",".join(map(_format_removal_patch, keys))
         command = f"kubectl patch configmap {config_map} -n {namespace} --type=json -p '[{removals}]'"
         yield Evidence(f"{kind}/{namespace}/{name}", evidence, command)
@@ -221,7 +220,7 @@ def _format_toleration_command(owner: tuple[str, str, str], spec: Mapping[str, A
     resource = _RESOURCES.get(kind)
     if resource is None:
         toleration = msgspec.json.encode(TOLERATION).decode()
-        return f"add the toleration {toleration} at the source of {kind} {name} of namespace {namespace}"
+        return f"add the toleration {toleration} where {kind} {name} of namespace {namespace} is made"
     # the API server adds those with a time to each pod
     own = [dict(item) for item in get_items(spec, "tolerations") if get_nested_value(item, "tolerationSeconds") is None]
     patch = {"spec": {"template": {"spec": {"tolerations": [*own, TOLERATION]}}}}
@@ -265,7 +264,7 @@ def find_calico_without_windows(snapshot: ClusterSnapshot) -> Iterator[Evidence]
         label, page = format_label("Installation", obj), "docs/windows-workers.md#calico"
         if dataplane == "Disabled":
             if windows and get_nested_value(obj, "spec", "cni", "type") in (None, "Calico"):
-                evidence = f"windowsDataplane is Disabled, but the cluster has {format_count(len(windows), 'Windows node')}"
+                evidence = f"windowsDataplane is Disabled, and {len(windows):,} nodes have Windows"
                 patch = '{"spec":{"calicoNetwork":{"windowsDataplane":"HNS"}}}'
                 yield Evidence(label, evidence, f"{_PATCH_INSTALLATION} '{patch}'; {page} lists what else it requires")
             continue
@@ -338,7 +337,7 @@ def _format_removal_patch(key: str) -> str:
 def _format_linux_selector(kind: str, namespace: str, name: str) -> str:
     resource = _RESOURCES.get(kind)
     if resource is None:
-        return f"set nodeSelector kubernetes.io/os: linux at the source of {kind} {name} of namespace {namespace}"
+        return f"set nodeSelector kubernetes.io/os: linux where {kind} {name} of namespace {namespace} is made"
     return f"kubectl patch {resource} {name} -n {namespace} -p {_ON_LINUX}"
 
 

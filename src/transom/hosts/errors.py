@@ -66,7 +66,7 @@ class ForcedCommand(HostError):
 
 
 class TooFewSessions(HostError):
-    """The SSH server does not open another session on the connection."""
+    """The SSH server opens no further session on the connection."""
 
 
 class PassTimedOut(HostError):
@@ -151,7 +151,7 @@ class Superseded(HostError):
     """A holder of a newer lease has worked on the host."""
 
     def __init__(self, generation: int, seen: int) -> None:
-        super().__init__(f"a newer lease (generation {seen}) has worked on this host; this one has generation {generation}")
+        super().__init__(f"a newer lease (generation {seen}) has worked on this host; this one is generation {generation}")
         self.generation, self.seen = generation, seen
 
 

@@ -58,7 +58,7 @@ class Connection:
             _log.warning("the new API server settings are not usable: continuing with the previous ones", error=str(error))
             return
         self.renewal.retire(self.transport)
-        _log.info("credentials of the API server reloaded", source=self.source)
+        _log.info("credentials of the API server were read again", source=self.source)
         self.transport, self.server = made.transport, made.server
         if made.renewal is not None:
             self.renewal.files = made.renewal.files

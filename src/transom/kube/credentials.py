@@ -113,7 +113,7 @@ def format_basic(name: str, password: str) -> str:
 
 def _format_bearer(token: str, what: str) -> str:
     if not token.isascii() or not token.isprintable():
-        raise ConfigurationError(f"{what} contains characters that are invalid in a token")
+        raise ConfigurationError(f"{what} has characters that no token has")
     return f"Bearer {token}"
 
 
@@ -234,7 +234,7 @@ class PluginCredentials:
             async with asyncio.timeout(seconds):
                 output, _ = await process.communicate()
         except TimeoutError as error:
-            raise ConfigurationError(f"{name} returned no credentials within {seconds} s") from error
+            raise ConfigurationError(f"{name} gave no credentials within {seconds} s") from error
         finally:
             if process.returncode is None:
                 process.kill()
@@ -286,7 +286,7 @@ def _resolve_program(command: str, name: str) -> str:
         return command
     path = shutil.which(command)
     if path is not None and not Path(path).is_absolute():
-        raise ConfigurationError(f"{name} is in the working directory, because PATH contains a relative directory")
+        raise ConfigurationError(f"{name} is in the working directory: PATH has a relative directory")
     return path or command
 
 

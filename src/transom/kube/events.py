@@ -167,7 +167,7 @@ class EventRecorder:
             del messages[old]
         digest = hash(message)
         if digest not in messages and len(messages) >= self._habits.similar:
-            return f"{similar[2]} occurred many times with different messages; see the log and the status"
+            return f"{similar[2]} happened many times, each with another message: the log and the status have them"
         messages[digest] = now
         return message
 

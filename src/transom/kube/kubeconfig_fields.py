@@ -56,7 +56,7 @@ KUBECONFIG_FIELDS: Final[dict[str, dict[str, FieldTreatment]]] = {
         "proxy-url": _USED,
         "disable-compression": _USED,
         # of the extensions, a credential plugin gets the one that is meant for it
-        "extensions": FieldTreatment(Treatment.USED, Treatment.IGNORED, foreign_reason="only plugins read them"),
+        "extensions": FieldTreatment(Treatment.USED, Treatment.IGNORED, foreign_reason="only a plugin reads them"),
     },
     "AuthInfo": {
         "client-certificate": _FILE,

@@ -33,7 +33,7 @@ class ServerHistory:
             return
         number, highest = int(version), self._versions.get(subject, 0)
         if number < highest:
-            self.report_cluster_restore(f"{subject} has version {number}, but had {highest} before")
+            self.report_cluster_restore(f"{subject} has version {number}, and had {highest} before")
         else:
             self._versions[subject] = number
 

@@ -94,7 +94,7 @@ def _read_data_or_file(name: str | None, data: str | None) -> bytes:
 
 def _refuse_passphrase() -> str:
     """Raise ValueError for a key behind a passphrase: OpenSSL would prompt for it at the terminal, and wait."""
-    raise ValueError("client-key has a passphrase, which Transom cannot enter")
+    raise ValueError("client-key needs a passphrase")
 
 
 @contextlib.contextmanager

@@ -243,7 +243,7 @@ class HttpTransport:
         if not sizes:
             return await response.read()
         if self._bounds.size is not None and response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-            raise ConnectionFailed("the answer is compressed, although the request does not allow compression")
+            raise ConnectionFailed("the answer is compressed, though the request allows none that is")
         body = bytearray()
         async for chunk in response.content.iter_any():
             body += chunk
@@ -335,7 +335,7 @@ class TransportErrors:
             raise ConnectionFailed(f"{self._what}: no answer in time") from error
         if isinstance(error, UnicodeError | OverflowError):
             # a name or a port that no resolver takes
-            raise ConnectionFailed(f"{self._what}: the server's address is invalid") from error
+            raise ConnectionFailed(f"{self._what}: the server's address is none") from error
         if isinstance(error, aiohttp.ClientError | OSError):
             raise ConnectionFailed(f"{self._what}: {_describe_error(error)}") from error
         if isinstance(error, ConfigurationError):

@@ -49,7 +49,7 @@ def _find_item_fault(item: str) -> tuple[Severity, str] | None:
     if fault == NO_ITEM:
         instead = suggest_item(item)
         if ";" in item or any(character.isspace() for character in item):
-            return "error", f"{NO_ITEM[1]}: separate items only with commas"
+            return "error", f"{NO_ITEM[1]}: items are separated by a comma alone"
         return "error", NO_ITEM[1] + (f": write `{instead}`" if instead else "")
     if fault is not None or (is_harmless(item) and not _is_ipv4_mapped(item)):
         # most lists have no other item, and an operator need not hold the profiles of all clients
@@ -70,7 +70,7 @@ def _find_go_difference(item: str) -> tuple[Severity, str] | None:
 
     for entry in judge_item(item, {item}, ("go",)):
         instead = f"; write `{entry.instead}`" if entry.instead else ""
-        return "warning", f"is interpreted differently by kubelet and containerd: {entry.problem}{instead}"
+        return "warning", f"is read otherwise by kubelet and containerd: {entry.problem}{instead}"
     return None
 
 

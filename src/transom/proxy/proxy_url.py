@@ -13,14 +13,14 @@ _NEVER_IN_HOSTS: Final = "!\"$&'()*+,;<=>@"
 def list_url_faults(text: str, schemes: Collection[str]) -> list[str]:
     """List the faults of a proxy URL; none for a valid one. `schemes` are the valid schemes, in lower case."""
     if text[:1] in _QUOTES or text[-1:] in _QUOTES:
-        return ["has quotes around it: remove them, or use straight quotes around the whole value"]
+        return ["has quotes around it: take them out, or write straight ones around the whole value"]
     fault = _find_userinfo_fault(text)
     if fault:
         return [fault]
     try:
         url = parse(text)
     except InvalidURL as error:
-        return [f"is not a URL that Go can parse: {error}"]
+        return [f"is not a URL that Go reads: {error}"]
     if url.scheme not in schemes or not url.absolute:
         wanted = " or ".join(f"{scheme}://" for scheme in schemes)
         return [f"must begin with {wanted}, for example http://proxy.example.com:3128"]
@@ -65,7 +65,7 @@ def _find_userinfo_fault(text: str) -> str | None:
     if bad is None:
         return None
     if bad == "%":
-        return "has a `%` in its user name or password that is not followed by two hex digits: write a literal `%` as %25"
+        return "has a `%` in its user name or password that is not followed by two hex digits: a `%` itself is written %25"
     if 0xD800 <= ord(bad) <= 0xDFFF:
         return "has half a UTF-16 surrogate pair in its user name or password"
     return f"has {_describe_character(bad)} in its user name or password: write it as {escape(bad)}"

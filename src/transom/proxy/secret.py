@@ -53,4 +53,4 @@ class Secret:
         return bool(self._value)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a Secret cannot be pickled or converted to another format")
+        raise TypeError("a Secret cannot be pickled or copied into another format")

@@ -157,7 +157,7 @@ def _parse_userinfo(raw: bytes) -> tuple[Secret, Secret | None]:
 def _parse_host(scheme: str, raw: bytes) -> bytes:
     bracket = raw.rfind(b"[")
     if bracket > 0:
-        raise InvalidURL("its host contains a `[`")
+        raise InvalidURL("a `[` stands within its host")
     if bracket == 0:
         return _parse_ip_literal(raw)
     colon = raw.find(b":")

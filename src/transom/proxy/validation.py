@@ -72,7 +72,7 @@ def _check_spec(layer: Layer, place: Place) -> Iterator[Finding]:
     is_base = layer.source.metadata.name == BASE
     if is_base and spec.no_proxy and not spec.http_proxy and not spec.https_proxy:
         yield place.build_error(
-            ("spec", "noProxy"), "is set without a proxy: set spec.httpProxy or spec.httpsProxy, or remove it"
+            ("spec", "noProxy"), "stands without a proxy: set spec.httpProxy or spec.httpsProxy, or take it out"
         )
 
 
@@ -132,9 +132,7 @@ def _check_credentials(reference: tuple[str, str], place: Place, objects: Settin
     secret = objects.find_secret(*reference)
     if secret is None:
         maker = objects.describe_maker("Secret", *reference)
-        yield place.build_error(
-            path, f"no Secret {'/'.join(reference)} exists; it must contain `username` and `password`{maker}"
-        )
+        yield place.build_error(path, f"no Secret {'/'.join(reference)} exists; it holds `username` and `password`{maker}")
         return
     if secret.encrypted:
         # said of the Secret itself
@@ -221,7 +219,7 @@ def _check_endpoints(endpoints: tuple[Secret, ...], http: bool, https: bool, lay
         if scheme == "http" and not http:
             yield report(path, "is an http URL, and spec.httpProxy is not set")
         elif scheme == "https" and not https:
-            through = "; it is tested through spec.httpProxy, as the network operator does" if theirs and http else ""
+            through = "; it is tried through spec.httpProxy, as the network operator does" if theirs and http else ""
             yield report(path, f"is an https URL, but spec.httpsProxy is not set{through}")
 
 

@@ -106,7 +106,7 @@ def _with_networking(cluster: Cluster, control_plane: MachineObject | None, find
         if before == value:
             continue
         path: Path = ("spec", *below, name)
-        message = "Cluster API up to v1.10 uses this value; newer versions use spec.clusterNetwork of"
+        message = "Cluster API up to v1.10 uses this value, newer versions use spec.clusterNetwork of"
         findings.append(
             control_plane.place.build_warning(path, f"{message} {cluster.place.object}, which differs: set the same there")
         )

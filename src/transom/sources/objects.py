@@ -141,7 +141,7 @@ class ObjectReader:
             first = self._seen[key]
             line = first.locate(())[0]
             self._findings.append(
-                place.build_error(("metadata", "name"), f"duplicate object: {first.file}, line {line} has the same; keep one")
+                place.build_error(("metadata", "name"), f"duplicate object: {first.file}, line {line} has it too; keep one")
             )
             return
         self._seen[key] = place

@@ -38,7 +38,7 @@ def parse_payload(data: bytes, file: str = FILE) -> Payload:
     except InvalidText as error:
         raise PayloadError((Finding("error", file, "", "", error.reason, error.line, error.column),)) from None
     if len(documents) != 1:
-        raise PayloadError((nowhere.build_error((), f"must contain exactly one document, but contains {len(documents)}"),))
+        raise PayloadError((nowhere.build_error((), f"must hold one document; it holds {len(documents)}"),))
     document = documents[0]
     place = Place(file, "Payload", document.locate)
     findings = [place.build_error(path, "duplicate key") for path, _ in document.duplicates]

@@ -79,7 +79,7 @@ class _DownloadTask:
     async def _fetch_expected_hash(self, route: Route, session: aiohttp.ClientSession) -> tuple[str, str]:
         """Return the expected hash of the URL's file, and its source."""
         if len(self._given) > 1:
-            raise DownloadError(f"{self._url}: payload.yaml has two different hashes for it")
+            raise DownloadError(f"{self._url}: payload.yaml gives it two hashes")
         if self._given:
             return next(iter(self._given)), "payload.yaml"
         published_hash, locked = await fetch_checksum(route, session, self._url, self._checksums), self._locked

@@ -167,7 +167,7 @@ class _Reader:
     def _require_event(self) -> Any:
         event = self._get_next_event()
         if event is None:
-            raise InvalidText("this is not YAML: it ends unexpectedly")
+            raise InvalidText("this is not YAML: it ends early")
         return event
 
     def _read_value(self, event: Any, path: Path, depth: int) -> Any:
@@ -199,7 +199,7 @@ class _Reader:
 
     def _read_alias(self, event: Any) -> Any:
         if event.anchor in self._open:
-            raise InvalidText("this alias is within its own anchor", *_get_mark(event))
+            raise InvalidText("this alias stands within its own anchor", *_get_mark(event))
         if event.anchor not in self._anchors:
             raise InvalidText("this alias has no anchor before it", *_get_mark(event))
         value, nodes = self._anchors[event.anchor]
@@ -290,11 +290,11 @@ def _explain_mistake(text: str, line: int, column: int, problem: str) -> str | N
     if _TEMPLATE.search(written) or _TEMPLATE.search(before):
         return _IS_TEMPLATE
     if any(item in written for item in _TYPOGRAPHIC):
-        return "typographic quotes: use straight ones, \" or '"
+        return "typographic quotes: write straight ones, \" or '"
     if problem in ("did not find expected hexdecimal number", "found unknown escape character"):
         return "a backslash within double quotes begins an escape: write the value in single quotes, such as 'CORP\\user'"
     if any(blank in written for blank in _BLANKS):
-        return "a no-break space: use an ordinary space"
+        return "a no-break space: write an ordinary one"
     return None
 
 

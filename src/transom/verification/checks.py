@@ -43,7 +43,7 @@ def _judge_exit_codes(_: ProbeState, answers: Sequence[Answer]) -> tuple[Verdict
 
 def _build_verdict(answers: Sequence[Answer], bad: Sequence[Answer]) -> tuple[Verdict, str]:
     if not answers:
-        return "fail", "no pod ran that could answer"
+        return "fail", "no pod ran that could have been asked"
     if not bad:
         return "pass", ", ".join(dict.fromkeys(answer.question.what for answer in answers))
     message = "; ".join(f"{item.question.what}: {item.text.strip() or f'exit code {item.code}'}" for item in bad)
@@ -68,7 +68,7 @@ def _judge_pulls(standing: ProbeState, _: Sequence[Answer]) -> tuple[Verdict, st
     if not missing:
         return "pass", ", ".join(dict.fromkeys(server.image_id for server in servers))
     return "fail", "; ".join(
-        f"{item.node}: {item.waiting or 'no reason was reported'}{_format_hint(standing, item)}" for item in missing
+        f"{item.node}: {item.waiting or 'nothing was said'}{_format_hint(standing, item)}" for item in missing
     )
 
 
@@ -85,7 +85,7 @@ def _judge_serving(standing: ProbeState, _: Sequence[Answer]) -> tuple[Verdict, 
     if not standing.windows:
         return "fail", "no Windows node is Ready"
     if unready:
-        return "fail", "; ".join(f"{item.node}: {item.waiting or 'its probe gets no answer'}" for item in unready)
+        return "fail", "; ".join(f"{item.node}: {item.waiting or 'its probe is not answered'}" for item in unready)
     return "pass", ", ".join(window.node for window in standing.windows)
 
 
@@ -139,7 +139,7 @@ def _judge_volumes(standing: ProbeState, answers: Sequence[Answer]) -> tuple[Ver
 def _describe_waiting(standing: ProbeState, app: str) -> str:
     """Return the pods of that kind that do not run, and why."""
     unready = [item for item in standing.list_pods(app) if not item.runs]
-    return "; ".join(f"{item.node}: {item.waiting or 'no reason was reported'}" for item in unready)
+    return "; ".join(f"{item.node}: {item.waiting or 'nothing was said'}" for item in unready)
 
 
 def _get_pod(answer: Answer) -> str:
@@ -281,7 +281,7 @@ def _ask_load_balancer(standing: ProbeState) -> tuple[Question, ...] | str:
 
 
 def _judge_load_balancer(standing: ProbeState, answers: Sequence[Answer]) -> tuple[Verdict, str]:
-    return _judge_exit_codes(standing, answers) if answers else ("fail", "the Service got no address")
+    return _judge_exit_codes(standing, answers) if answers else ("fail", "the Service was given no address")
 
 
 def _ask_through_proxy(standing: ProbeState) -> tuple[Question, ...] | str:

@@ -133,7 +133,7 @@ async def validate_with_server(
     for check in CHECKS:
         run.record_result(CheckResult.from_claim(check, "not applicable", "not made: --dry-run", 0))
     run.record_result(_describe_dry_reboot(wanted, nodes))
-    run.record_result(CheckResult.from_claim(CLEAN, "not applicable", "nothing was created: --dry-run", 0))
+    run.record_result(CheckResult.from_claim(CLEAN, "not applicable", "nothing was made: --dry-run", 0))
     return tuple(run.found)
 
 
@@ -215,7 +215,7 @@ class _ClusterVerification:
             if not await self.create_objects(nodes, self._wanted.namespace, {}):
                 for claim in (*CHECKS, REBOOTED):
                     self.record_result(
-                        CheckResult.from_claim(claim, "not applicable", "not run: the API server did not accept all objects", 0)
+                        CheckResult.from_claim(claim, "not applicable", "not made: the objects were not all taken", 0)
                     )
                 return
             standing = await self._await_objects(nodes)

@@ -23,6 +23,6 @@ def find_calico_faults(network: Any) -> Iterator[tuple[Path, str]]:
         default = "" if value else ", the default"
         yield (
             ("ipPools", index, "encapsulation"),
-            f"{actual}{default}: Windows nodes get no pod network, and without BGP Calico's operator may reject the whole "
+            f"{actual}{default}: Windows nodes get no pods' network, and without BGP Calico's operator may reject the whole "
             f"Installation: {wanted}",
         )

@@ -77,7 +77,7 @@ class InputChecks:
         for name, value in self._inputs.kubelet_arguments.items():
             if not _ARGUMENT.match(name) or not _VALUE.match(value):
                 yield self.build_finding(
-                    "error", ("kubeletArguments",), f"{name!r}: may only contain letters, digits and `_./:,=-`"
+                    "error", ("kubeletArguments",), f"{name!r}: letters, digits and `_./:,=-` alone can be passed on"
                 )
         for name, value in self._inputs.node_labels.items():
             if not labels.is_label_key(name) or not labels.is_label_value(value):
@@ -120,15 +120,15 @@ class InputChecks:
             yield self.build_finding(
                 "error",
                 ("machineNamePrefix",),
-                f"machines are named {called}, {length} characters; {self._provider.name} allows "
-                f"{self._provider.longest_name} for Windows: use a prefix of at most {self._provider.longest_name - RANDOM}",
+                f"machines are called {called}, {length} characters; {self._provider.name} takes "
+                f"{self._provider.longest_name} for Windows: give a prefix of at most {self._provider.longest_name - RANDOM}",
             )
         elif length > NETBIOS:
             yield self.build_finding(
                 "warning",
                 ("machineNamePrefix",),
-                f"machines are named {called}, {length} characters; NetBIOS truncates computer names after {NETBIOS}: "
-                f"use a prefix of at most {NETBIOS - RANDOM} if that matters",
+                f"machines are called {called}, {length} characters; NetBIOS cuts a computer's name after {NETBIOS}: "
+                f"give a prefix of at most {NETBIOS - RANDOM} where that matters",
             )
 
     def _check_versions(self) -> Iterator[Finding]:
@@ -152,7 +152,7 @@ class InputChecks:
             )
         if inputs.windows == SUPERSEDED:
             yield self.build_finding(
-                "warning", ("windows",), "Windows Server 2019 only gets security updates, until January 2029: use 2022 or 2025"
+                "warning", ("windows",), "Windows Server 2019 gets security updates alone, until January 2029: 2022 or 2025"
             )
         if inputs.windows not in RELEASES:
             yield self.build_finding(
@@ -178,7 +178,7 @@ class InputChecks:
                     yield self.build_finding("error", (field,), f"{cidr!r} is not a valid network such as {SERVICE_CIDR}")
         if inputs.api_server and not _ENDPOINT.match(inputs.api_server):
             yield self.build_finding(
-                "error", ("apiServer",), f"{inputs.api_server!r}: must be host:port, such as prod.example.com:6443"
+                "error", ("apiServer",), f"{inputs.api_server!r}: host:port, such as prod.example.com:6443"
             )
         for name in inputs.daemon_images:
             if name != "kube-proxy":
@@ -199,7 +199,7 @@ class InputChecks:
     def _check_skew(self) -> Iterator[Finding]:
         ours, theirs = self._inputs.kubernetes_version, self._inputs.control_plane_version
         if parse_minor(ours) > parse_minor(theirs):
-            message = f"{ours} is newer than the control plane's {theirs}: upgrade the control plane first"
+            message = f"{ours} is newer than the control plane's {theirs}: upgrade that first"
             yield self.build_finding("error", ("kubernetesVersion",), message)
         elif parse_minor(ours) < parse_minor(theirs) - OLDER:
             message = f"{ours} is more than {OLDER} minor versions older than the control plane's {theirs}"
@@ -226,13 +226,13 @@ class InputChecks:
             )
         elif store:
             yield self.build_finding(
-                "warning", ("secretStore",), f"the bootstrap data is kept in {store}: this requires {_STORE_NEED}"
+                "warning", ("secretStore",), f"the bootstrap data is kept in {store}: that needs {_STORE_NEED}"
             )
         elif self._provider.secret_stores:
             yield self.build_finding(
                 "warning",
                 ("secretStore",),
-                "the user data contains the join token, and every program on the machine can read it: "
+                "the user data contains the join token, and every program on the machine can read it:  "
                 f"--secret-store {self._provider.secret_stores[0]} keeps it out",
             )
 
@@ -255,15 +255,14 @@ class InputChecks:
         inputs = self._inputs
         if inputs.key_pair and inputs.provider != "aws":
             yield self.build_finding(
-                "error", ("keyPair",), f"{inputs.provider} has no key pairs: use sshAuthorizedKeys of `users`"
+                "error", ("keyPair",), f"{inputs.provider} has no key pairs: `users` have sshAuthorizedKeys"
             )
         if inputs.provider == "aws" and inputs.image and inputs.machine.get("sshKeyName") == "":
             yield self.build_finding(
                 "error",
                 ("machine", "sshKeyName"),
                 "without a key pair cloudbase-init finds no public keys in EC2's metadata and reads no user data, "
-                "but in images of `transom capi image`: set `keyPair`, or omit `image`, so that CAPA looks up such an "
-                "image by name",
+                "but in images of `transom capi image`: give `keyPair`, or no `image`: such a one is looked up by name",
             )
 
     def _check_file(self, index: int, file: InputFile) -> Iterator[Finding]:
@@ -277,11 +276,11 @@ class InputChecks:
             yield self.build_finding("error", ("files", index, "path"), f"{file.path} is reserved: choose another name")
         elif (first := self._find_first_index(file)) < index:
             yield self.build_finding(
-                "error", ("files", index, "path"), f"duplicate path {file.path}: files[{first}] has the same path"
+                "error", ("files", index, "path"), f"duplicate path {file.path}: files[{first}] has it, too"
             )
         if not _PERMISSIONS.match(file.permissions):
             yield self.build_finding(
-                "error", ("files", index, "permissions"), f"{file.permissions!r}: must be four octal digits, such as 0644"
+                "error", ("files", index, "permissions"), f"{file.permissions!r}: four octal digits, like 0644"
             )
 
     def _find_first_index(self, file: InputFile) -> int:
@@ -300,7 +299,7 @@ class InputChecks:
             if not _SSH_KEY.match(key):
                 path = ("users", index, "sshAuthorizedKeys", number)
                 yield self.build_finding(
-                    "error", path, "must be a line of authorized_keys: type, key, and a comment without spaces"
+                    "error", path, "not a line of authorized_keys: type, key, and a comment without spaces"
                 )
 
     def _check_commands(self, field: str, commands: Sequence[str]) -> Iterator[Finding]:

@@ -75,7 +75,7 @@ def check_templates(objects: Iterable[SourceObject], files: Mapping[str, str]) -
     if windows:
         for entry in given_objects:
             for path, port in find_closed_ports(entry.object, (VXLAN,)):
-                message = f"ports closed between nodes: {port}; Windows overlay networks require them"
+                message = f"closed between nodes: {port}, which overlay networks of Windows use"
                 yield _build_finding(entry, "warning", path, message)
     for given_object in given_objects:
         yield from _check_calico(given_object)
@@ -142,9 +142,9 @@ def _check_file(file: Object) -> Iterator[tuple[str, Severity, str]]:
             f"{len(content):,} characters; a file's content has at most {CONTENT:,}: take it from a Secret",
         )
     if not file.get("encoding") and any(mark in content for mark in ("{{", "{%", "{#")):
-        yield "content", "warning", "cloudbase-init reads this as a template: encode it with base64, and set `encoding: base64`"
+        yield "content", "warning", "cloudbase-init reads this as a template: put it into base64, with `encoding: base64`"
     if "permissions" in file and not re.fullmatch(r"0[0-7]{3}", str(file["permissions"])):
-        yield "permissions", "error", f"{file['permissions']!r}: must be four octal digits in quotes, such as '0644'"
+        yield "permissions", "error", f"{file['permissions']!r}: four octal digits in quotes, like '0644'"
     text = content
     if file.get("encoding") in ("base64", "gzip+base64") and "contentFrom" not in file:
         try:
@@ -245,10 +245,10 @@ def _check_daemons(given_object: SourceObject) -> Iterator[Finding]:
                     given_object, "error", (*path, "image"), f"{image}: no longer built; use -calico-hostprocess"
                 )
             if "calico-install" in image and not {"CNI_BIN_DIR", "CNI_CONF_DIR"} <= names:
-                message = "without CNI_BIN_DIR and CNI_CONF_DIR, a newer image removes all files of the node's drive"
+                message = "without CNI_BIN_DIR and CNI_CONF_DIR a newer image removes all files of the node's drive"
                 yield _build_finding(given_object, "error", (*path, "env"), message)
             if "calico-install" in image or "calico-node" in image:
-                message = "sig-windows-tools has withdrawn this: use Calico's operator with windowsDataplane: HNS"
+                message = "sig-windows-tools has withdrawn this: Calico's operator does it, with windowsDataplane: HNS"
                 yield _build_finding(given_object, "warning", (*path, "image"), message)
 
 

@@ -84,7 +84,7 @@ def _validate_variables(inputs: ImageInputs) -> None:
         raise InvalidRecipe(f"sig_image_version: three numbers with dots, not {version!r}")
     for name, pattern in _LISTS.items():
         if not re.fullmatch(pattern, variables.get(name, "")):
-            raise InvalidRecipe(f"{name}: {variables[name]!r} is not a valid value, see docs/windows-images.md")
+            raise InvalidRecipe(f"{name}: {variables[name]!r} is none, see docs/windows-images.md")
 
 
 _SWITCHES = ("automatic_updates", "windows_updates", "hyper_v", "disable_hypervisor", "cloudbase_real_time_clock_utc")
@@ -179,7 +179,7 @@ def _build_manifest(
         "pauseImage": variables["pause_image"],
         "downloads": listed,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
-        "licence": "The base image is Windows Server, which requires a licence; Transom does not include one.",
+        "licence": "The base image is Windows Server, which needs a licence; Transom brings none.",
     }
     return msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n"
 

@@ -23,7 +23,7 @@ _POOL_LIMIT = UserDataLimit(
 )
 _LOOKED_UP = (
     "the image is looked up by name among those of the AWSCluster's imageLookupOrg: set it to the account that owns the "
-    "image, or use --image ami-…"
+    "image, or give --image ami-…"
 )
 
 
@@ -121,7 +121,7 @@ def _find_faults(spec: Object, bootstrap: Object) -> Faults:
             f"CAPA gzips user data only if this is false: {raw:,} bytes without the contents of Secrets; {_LIMIT.source}",
         )
     if spec.get("sshKeyName") == "" and "transom-windows-" not in str(spec.get("imageLookupFormat", "")):
-        message = "without a key pair, cloudbase-init reads no user data, except in images of `transom capi image`"
+        message = "without a key pair cloudbase-init reads no user data, but in images of `transom capi image`"
         yield ("sshKeyName",), "error", message
     if "sshKeyName" not in spec:
         message = f"CAPA asks for a key pair called `{upstream.KEY_PAIR.value}` where the AWSCluster names none either"

@@ -79,7 +79,7 @@ PROVIDER = Provider(
     node_name="{{ v1.local_hostname }}",
     metadata_services=("cloudbaseinit.metadata.services.gceservice.GCEService",),
     builder=_BUILDER,
-    limit=UserDataLimit(262_144, gzip=False, base64=False, source="Compute Engine accepts 256 kB in one metadata entry"),
+    limit=UserDataLimit(262_144, gzip=False, base64=False, source="Compute Engine takes 256 kB in one metadata entry"),
     longest_name=63,
     name_pattern=r"[a-z]([a-z0-9-]*[a-z0-9])?",
     no_store="CAPG hands the bootstrap data to Compute Engine's metadata unchanged",

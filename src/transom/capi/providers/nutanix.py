@@ -118,7 +118,7 @@ PROVIDER = Provider(
     node_name=NAME.value,
     metadata_services=("cloudbaseinit.metadata.services.configdrive.ConfigDriveService",),
     builder=_BUILDER,
-    limit=UserDataLimit(32_768, gzip=False, base64=True, source="AHV accepts 32 kB of guest customization, in base64"),
+    limit=UserDataLimit(32_768, gzip=False, base64=True, source="AHV takes 32 kB of guest customization, in base64"),
     longest_name=63,
     no_store="CAPX hands the bootstrap data to Prism Central unchanged; the machine reads it from a disk",
     notes=_list_notes,

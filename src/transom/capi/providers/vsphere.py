@@ -79,7 +79,7 @@ PROVIDER = Provider(
     metadata_services=("cloudbaseinit.metadata.services.vmwareguestinfoservice.VMwareGuestInfoService",),
     builder=_BUILDER,
     static_addresses=True,
-    limit=UserDataLimit(1_048_576, gzip=False, base64=True, source="VMware's guestinfo accepts 1 MiB, in base64"),
+    limit=UserDataLimit(1_048_576, gzip=False, base64=True, source="VMware's guestinfo holds 1 MiB, in base64"),
     longest_name=63,
     no_store="vSphere has no store that a machine could read by an identity of its own",
     notes=_list_notes,

@@ -38,7 +38,7 @@ def get_identity(name: str, labels: Mapping[str, str]) -> str:
             )
         return label
     if not _LABEL.match(name):
-        raise InvalidIdentity(f"metadata.name is longer than {_LONGEST_ID} characters: set label {ID_LABEL} on the Cluster")
+        raise InvalidIdentity(f"metadata.name is longer than {_LONGEST_ID} characters: give the Cluster a label {ID_LABEL}")
     return name
 
 

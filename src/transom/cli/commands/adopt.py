@@ -67,7 +67,7 @@ def adopt(
         adopt_selected_objects(cluster, timeout, output, yes=yes)
         return
     if not cluster.is_empty:
-        fail("--from takes over everything of that operator: omit names, --all and -l")
+        fail("--from takes over everything of that operator: leave out names, --all and -l")
     if peer is AdoptionSource.WMCO and drop_values:
         fail("--drop-values is for --from cluster-apps-operator")
     if peer is not AdoptionSource.WMCO and services:

@@ -207,7 +207,7 @@ def _add_cluster_answers(answers: Answers, cluster: ClusterOptions, *, nodes: bo
         answers.offered = read.hosts
     elif answers.hosts is None and read.hosts:
         names = ", ".join(f"{host.name} ({host.address})" for host in read.hosts)
-        print_to_stderr(f"transom: Windows Nodes are {names}: --from-nodes adds them as hosts")
+        print_to_stderr(f"transom: Windows Nodes are {names}: --from-nodes makes hosts of them")
 
 
 def _add_simulated_host(answers: Answers) -> str:

@@ -342,7 +342,7 @@ def _build_payload_values(image: str | None, claim: str | None, kubeadm: str | N
     ways = {"--payload-image": image, "--payload-claim": claim, "--payload-kubeadm": kubeadm}
     used_flags = [flag for flag, value in ways.items() if value is not None]
     if len(used_flags) > 1:
-        fail(f"{used_flags[1]}: the payload already comes from {used_flags[0]}")
+        fail(f"{used_flags[1]}: the payload comes from {used_flags[0]} already")
     if copied and image is None:
         fail("--payload-copied: name the image by --payload-image")
     if kubeadm is not None:

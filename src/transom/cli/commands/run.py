@@ -265,7 +265,7 @@ def _create_traces() -> "Traces | None":
     try:
         from transom.operations.traces import Traces
     except ModuleNotFoundError as error:
-        fail(f"OTEL_EXPORTER_OTLP_ENDPOINT enables traces, but {error.name} is missing: install transom[traces]")
+        fail(f"OTEL_EXPORTER_OTLP_ENDPOINT asks for traces, and {error.name} is missing: install transom[traces]")
     return Traces()
 
 

@@ -66,7 +66,7 @@ def _build_conditions(
     foreign = [object_ for cluster in selected for object_ in reports.get(cluster, ClusterReport()).conflicts]
     if foreign:
         listed = format_first(foreign, _SHOWN)
-        conflicts.append(f"{listed}: not managed by Transom, left unchanged; remove it, or hand it over with `transom adopt`")
+        conflicts.append(f"{listed}: not managed by Transom, and unchanged; remove it, or hand it over with `transom adopt`")
     conditions: Conditions = {
         "Conflict": Condition("True", "Conflict", "; ".join(conflicts))
         if conflicts

@@ -369,7 +369,7 @@ class EgressController:
         except (NotFound, Conflict) as error:
             _log.info("ConfigMap is gone", error=str(error))
         else:
-            _log.info("trust bundle written" if text is not None else "trust bundle removed")
+            _log.info("trust bundle written" if text is not None else "trust bundle taken out")
 
 
 def _get_relevant_fields(holder: BundleConfigMap) -> tuple[Any, ...]:

@@ -220,7 +220,7 @@ def build_node_ready_condition(node: HostNode | None, identity: Identity) -> Con
         return Condition("Unknown", "NotReported", f"the kubelet of Node {node.metadata.name} has not reported")
     status: Any = ready.status if ready.status in ("True", "False") else "Unknown"
     reason = ready.reason if ready.reason and _REASON.fullmatch(ready.reason) else "KubeletReady"
-    return Condition(status, reason, f"according to Node {node.metadata.name}")
+    return Condition(status, reason, f"as Node {node.metadata.name} says")
 
 
 def merge_status(

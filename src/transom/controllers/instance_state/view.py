@@ -95,7 +95,7 @@ def format_managed_message(node: HostNode) -> str:
     """Why a host whose Node is another operator's is left alone."""
     return (
         f"Node {node.metadata.name} is managed by another operator (annotation {MANAGED_BY_WMCO}); "
-        "hand it over with `transom adopt --from wmco`"
+        "`transom adopt --from wmco` hands it over"
     )
 
 

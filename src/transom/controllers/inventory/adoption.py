@@ -94,7 +94,7 @@ async def find_leftovers(
     return leftovers
 
 
-_STOP: Final = "it is running: stop it first (delete its Subscription and ClusterServiceVersion, or scale it to 0)"
+_STOP: Final = "it runs: stop it first (delete its Subscription and ClusterServiceVersion, or scale it to 0)"
 
 
 async def _is_running(client: Client, peer: str) -> bool:
@@ -272,7 +272,7 @@ def _iter_notes(data: Mapping[str, str], egress: Egress | None, *, is_taken_over
     if egress is None:
         yield "the settings of Transom are not valid"
     elif differing:
-        yield f"different in Transom's settings: {', '.join(differing)}; the first pass restarts the services once"
+        yield f"{', '.join(differing)} will be another one by Transom's settings: the first pass restarts the services once"
     elif variables:
         yield f"{', '.join(name for name in _VARIABLES if name in variables)} as the settings say: nothing is restarted"
 

@@ -235,7 +235,7 @@ class InstancesController:
         for subject in [subject for subject in self._told if subject.startswith("ConfigMap/") and subject not in wrong]:
             del self._told[subject]
         for subject, entry in wrong.items():
-            self._warn(subject, "InvalidEntry", f"{entry.origin}: {entry.reason}; the other entries apply", leadership)
+            self._warn(subject, "InvalidEntry", f"{entry.origin}: {entry.reason}; the other entries hold", leadership)
 
     def _warn(self, subject: str, reason: str, message: str, leadership: Leadership) -> None:
         """Write a warning event on the ConfigMap, once per new problem."""
@@ -278,10 +278,10 @@ def _find_obstacle(entry: InventoryEntry, others: Iterable[CachedInstance]) -> s
     """Why the instance is not made: a person made one of its name, or for its address."""
     for cached in others:
         if cached.metadata.name == entry.name:
-            return f"WindowsInstance {entry.name} already exists, and is not managed by Transom: rename or delete it"
+            return f"WindowsInstance {entry.name} exists, and is not managed by Transom: rename or delete it"
         address = normalize_host(str(cached.spec_fields.get("address", "")))
         if address == normalize_host(str(entry.spec["address"])) and cached.spec_fields.get("port", 22) == 22:
-            return f"WindowsInstance {cached.metadata.name} has the address {address}: delete it, or remove the other entry"
+            return f"WindowsInstance {cached.metadata.name} has the address {address}: delete it, or take the other entry out"
     return None
 
 

@@ -225,7 +225,7 @@ class ClusterFacts:
         """Return a kubeconfig with a token. Raises ValueError if the API server's address is unknown."""
         cluster = self.find_kubeconfig_cluster()
         if cluster is None:
-            raise ValueError("the address at which hosts reach the API server is unknown")
+            raise ValueError("nothing says how hosts reach the API server")
         value = {
             "apiVersion": "v1",
             "kind": "Config",

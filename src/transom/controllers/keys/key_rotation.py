@@ -171,7 +171,7 @@ class KeyRotation:
                 await self.kept.keep(secret, key, leadership)
             except ApiError as error:
                 leadership.recorder.record_warning(
-                    regarding, "KeyNotKept", f"the key of Secret {secret} could not be stored: {error}"
+                    regarding, "KeyNotKept", f"the key of Secret {secret} could not be kept: {error}"
                 )
                 return None
         if before not in ("", digest):
@@ -199,7 +199,7 @@ def iter_previous_keys(selection: KeySelection) -> Iterator[KeySelection]:
 
 def _hash_public_key(target: Target) -> str:
     if target.key is None:
-        raise KeyUnusable(f"{target.instance.name} accepts no key of Secret {target.instance.spec.key_secret.name}")
+        raise KeyUnusable(f"no key of Secret {target.instance.spec.key_secret.name} opens {target.instance.name}")
     return compute_public_hash(target.key)
 
 

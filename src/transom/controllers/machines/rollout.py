@@ -177,7 +177,7 @@ def _find_last_progress(standing: MachinesRolloutState) -> datetime:
 
 def _describe_stuck_group(standing: MachinesRolloutState) -> str:
     group = next(item for item in standing.rollout_groups if item.is_rollout_requested and (item.pending or not item.healthy))
-    return f"{group.kind} {group.name} has {group.ready} of {group.replicas} machines ready, and {group.outdated} outdated"
+    return f"{group.kind} {group.name} has {group.ready} of {group.replicas} machines ready, {group.outdated} still old"
 
 
 def format_counts(standings: Sequence[MachinesRolloutState]) -> str:

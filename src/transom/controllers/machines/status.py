@@ -181,9 +181,7 @@ def _build_outdated_condition(
         phrases.append(f"{format_first(pools, _SHOWN)}: MachinePools, whose machines are not replaced from here")
     skipped = [item for item in decision.skipped if any(item == standing.cluster for standing in standings)]
     if skipped:
-        phrases.append(
-            f"{format_first(['/'.join(item) for item in skipped], _SHOWN)}: not started, because machines are not ready"
-        )
+        phrases.append(f"{format_first(['/'.join(item) for item in skipped], _SHOWN)}: not begun, machines are not ready")
     paused = [our for our in ours if our.paused]
     if paused:
         phrases.append(f"{format_first(['/'.join(item.cluster) for item in paused], _SHOWN)}: paused, and left alone")

@@ -82,6 +82,6 @@ class NodeFacts:
         if openshift is not None:
             encoded = (openshift.value.get("data") or {}).get("token")
             if not encoded:
-                raise TokenMissing(f"Secret {OPENSHIFT_BOOTSTRAPPER}/{OPENSHIFT_TOKEN} has no `token`: no host can join")
+                raise TokenMissing(f"Secret {OPENSHIFT_BOOTSTRAPPER}/{OPENSHIFT_TOKEN} has no `token`: no host can join by it")
             return Secret(base64.b64decode(encoded).decode())
         return (await self._members.tokens.ensure(cached, leadership)).text

@@ -94,8 +94,7 @@ class NodeLifecycle:
         if (server := cluster.find_kubeconfig_cluster()) is None:
             return build_not_connected_conditions(
                 "ApiServerUnknown",
-                "the address at which hosts reach the API server is unknown: neither ConfigMap kube-public/cluster-info, "
-                "nor OpenShift's "
+                "nothing says how hosts reach the API server: neither ConfigMap kube-public/cluster-info, nor OpenShift's "
                 "Infrastructure with the ConfigMap kube-root-ca.crt",
             )
         if why := await self._nodes.trust.find_trust_problem(server):
@@ -229,7 +228,7 @@ class NodeLifecycle:
             seen = await run_light_check(target.access, session.host_keys, session.settings, watched)
         except HostError as error:
             # the pass that follows says what is wrong
-            _log.info("light check failed", instance=key.name, error=str(error))
+            _log.info("light check not made", instance=key.name, error=str(error))
             return None
         wished = (target.egress, target.access, target.withheld, get_user_fields(view.cached))
         inputs = (*wished, payload.identity, self._nodes.facts.read_facts(view, leadership), get_relevant_fields(node), values)

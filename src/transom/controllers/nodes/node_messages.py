@@ -52,7 +52,7 @@ def iter_takeover_notes(state: ObservedState) -> Iterator[str]:
         return
     yield f"taken over: {', '.join(ours)}"
     if kept := [name for name, own in services.items() if own.adopted]:
-        yield f"left unchanged: {', '.join(kept)}"
+        yield f"left as found: {', '.join(kept)}"
     if state.find_service(PEER) is not None:
         yield f"{PEER} of the host's previous operator still exists, and does nothing: remove it with sc.exe delete"
 

@@ -128,9 +128,7 @@ class WorkerNodeWork:
                 raise error
             before, view = view.node, services.reader.with_identity(view, identity, cached)
             if before is None and view.node is not None and view.node.is_adopted:
-                raise AdoptedNodeFound(
-                    f"the host is Node {view.node.metadata.name}, which was adopted: the next pass takes it into account"
-                )
+                raise AdoptedNodeFound(f"the host is Node {view.node.metadata.name}, which was adopted: the next pass knows it")
             facts = await self.nodes.providers.add_configuration(facts, self.directory.payload, leadership.client)
             return await self.nodes.facts.add_node_facts(facts, view, select_node_ip(actual, configured_ip), leadership)
         except ApiError as error:

@@ -189,7 +189,7 @@ class PropagationController:
         ]
         if foreign and wanted:
             raise _PropagationFailed(
-                f"{', '.join(foreign)} there is not managed by Transom, left unchanged; remove it, or hand it over "
+                f"{', '.join(foreign)} there is not managed by Transom, and unchanged; remove it, or hand it over "
                 "there with `transom adopt`"
             )
         for resource, value in wanted:

@@ -41,7 +41,9 @@ class PassedSettings:
             try:
                 stored = decode(base64.b64decode(text, validate=True)) if text else []
             except (binascii.Error, msgspec.DecodeError, ValueError) as error:
-                _log.warning("proven settings cannot be read", secret=build_secret_name(cluster), error=type(error).__name__)
+                _log.warning(
+                    "settings that passed cannot be read", secret=build_secret_name(cluster), error=type(error).__name__
+                )
                 return None
             if not stored:
                 return None

@@ -116,7 +116,7 @@ async def request_reboot(access: Access, host_keys: HostKeys, settings: PassSett
             if not ended.succeeded:
                 raise
         if not ended.succeeded:
-            raise ScriptFailed("Windows refused to reboot; the user must be an administrator")
+            raise ScriptFailed("Windows refused to boot; the user must be an administrator")
 
 
 class _Configuration(Pass[ConfigureResult]):

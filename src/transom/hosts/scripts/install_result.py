@@ -48,7 +48,7 @@ def _describe_lost_service(name: str, state: str, code: str, refused: ServiceTro
             f"{LIMIT_OPTION})"
         )
     if state != "1-":
-        return f"{name} did not reach the running state"
+        return f"{name} did not get to run"
     if refused is not None and refused.cause:
         return f"{name} did not start{refused.cause}"
     return f"{name} ended" + (f" with exit code {code[:-1]}" if code[:-1] not in ("", "0") else "")

@@ -23,7 +23,7 @@ ERRORS: Final = {
     "1051": "another service that depends on it has not stopped",
     "1053": "it did not respond to the service control manager in time",
     "1058": "it is disabled",
-    "1061": "it accepts no requests at present",
+    "1061": "it accepts no requests now",
     "1068": "a service that it depends on did not start",
     "1069": "its account could not log on",
     "1072": "it is marked for deletion",

@@ -158,7 +158,7 @@ def explain_failure(error: Exception, port: int, phases: LoginPhases, *, tried: 
         case OSError() if error.filename:
             return Unreachable(f"{error.filename}: {os.strerror(error.errno).lower() if error.errno else 'cannot be used'}")
         case OSError() | asyncssh.ConnectionLost() if phases.phase == "key exchange":
-            return Unreachable(f"port {port} accepts connections, but closes them before the SSH key exchange; {_CLOSED}")
+            return Unreachable(f"port {port} accepts connections, and closes them before the SSH key exchange; {_CLOSED}")
         case OSError() if phases.phase == "login":
             return Unreachable("the connection ended during login")
         case OSError():
@@ -177,6 +177,6 @@ def explain_timeout(port: int, phases: LoginPhases) -> Unreachable:
         case "TCP":
             return Unreachable(f"no TCP connection to port {port} {limit}")
         case "key exchange":
-            return KeyExchangeTimedOut(f"port {port} accepts connections, but no SSH key exchange completed {limit}")
+            return KeyExchangeTimedOut(f"port {port} accepts connections, and no SSH key exchange ended {limit}")
         case "login":
-            return LoginTimedOut(f"the SSH server on port {port} answers, but neither accepts nor refuses the login {limit}")
+            return LoginTimedOut(f"the SSH server on port {port} answers, and neither accepts nor refuses the login {limit}")

@@ -57,7 +57,7 @@ class HostDirectory:
             self.base, self.is_new = "made", True
         elif await self.transport.read_status(SFTP_BASE) is None:
             raise NotAdministrator(
-                f"{BASE} cannot be made: the user must be an administrator of the host, and Windows must be in C:\\Windows"
+                f"{BASE} cannot be made: the user must be an administrator of the host, and Windows has to lie in C:\\Windows"
             )
 
     async def has_script(self, script: Script) -> bool:
@@ -95,7 +95,7 @@ class HostDirectory:
         self._placed |= {name, temporary}
         try:
             if not await self.transport.make_directory(format_sftp_path(temporary)):
-                raise FileRefused(f"{format_windows_path(temporary)} cannot be created (is the disk full?)")
+                raise FileRefused(f"{format_windows_path(temporary)} cannot be made (is the disk full?)")
             await asyncio.gather(
                 *(self.transport.create(format_sftp_path(temporary, file.name), file.content) for file in files)
             )

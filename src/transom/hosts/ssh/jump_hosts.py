@@ -80,7 +80,7 @@ async def _open_first(
     jump_host: JumpHost, limits: PhaseLimits, stack: AsyncExitStack, left: int
 ) -> asyncssh.SSHClientConnection:
     if left < 0:
-        raise Unreachable(f"~/.ssh/config has more than {MOST_IN_A_ROW} jump hosts in a row: {jump_host} may refer to itself")
+        raise Unreachable(f"~/.ssh/config has more than {MOST_IN_A_ROW} jump hosts in a row: {jump_host} may lead to itself")
     config = await asyncio.to_thread(read_ssh_config, jump_host.host, jump_host.port, jump_host.username)
     before = config.jump_hosts
     tunnel = await _open_each(parse_jump_hosts(before), limits, stack, left) if before else None

@@ -181,7 +181,7 @@ class SshTransport:
         finally:
             self.silence.end_wait(session)
         if session.spoken > SPOKEN_LIMIT:
-            raise ConnectionLost(f"a script printed more than {SPOKEN_LIMIT:,} bytes")
+            raise ConnectionLost(f"a script said more than {SPOKEN_LIMIT:,} bytes")
         if session.status is None:
             raise self._build_connection_error("the connection ended while a script was running")
         if any(line in b"".join(session.output)[:_REASON] for line in _SFTP_ONLY):

@@ -220,7 +220,7 @@ class _ChangeResult:
             return install_result.build_reversal_error(first.list_values, then.list_values, plan, reversal, patience)
         if self.has_word(ResultWord.UNCLOSED):
             return ImportFailed(
-                rf"{LEDGER} could not be protected from ordinary users: Set-Acl and regini.exe both failed. Nothing was changed"
+                rf"{LEDGER} could not be closed to ordinary users: neither Set-Acl nor regini.exe did it. Nothing was changed"
             )
         if failed := install_result.find_install_error(self.list_values, plan):
             return failed

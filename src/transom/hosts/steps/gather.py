@@ -133,7 +133,7 @@ async def collect_answers(directory: HostDirectory, script_result: ScriptResult,
         raise Unreadable(f"the host's answers are larger than {LIMIT:,} bytes; there is something wrong with its registry")
     data = await directory.transport.read(format_sftp_path(name, "gathered"), size)
     if data is None:
-        raise ScriptFailed("the host's answers are not where its script should have put them")
+        raise ScriptFailed("the host's answers are not where its script said")
     left = [
         line.removeprefix(f"{OutputMarker.LEFT} ") for line in script_result.lines if line.startswith(f"{OutputMarker.LEFT} ")
     ]

@@ -20,7 +20,7 @@ class Alias(msgspec.Struct, frozen=True):
     """How that is known."""
 
 
-_LANGUAGE: Final = "based on its language and library, not measured"
+_LANGUAGE: Final = "its language and library, not measured"
 
 ALIASES: Final = MappingProxyType(
     {

@@ -55,7 +55,7 @@ def read_environment(client: ClientProfile, environment: Mapping[str, str], sche
         return ClientSettings(None, no_proxy)
     when_used = None
     if variables.schemeless is Schemeless.FAILS_WHEN_USED and "://" not in value:
-        when_used = f"{name} does not begin with http://"
+        when_used = f"{name} has no http:// in front"
     return ClientSettings(name, no_proxy, fails=fails, fails_when_used=when_used)
 
 
@@ -76,5 +76,5 @@ def _find_broken_proxy(environment: Mapping[str, str], variables: Variables) -> 
     for names in (variables.http, variables.https):
         name, value = _find_first(environment, names, variables.empty, set(), any_case=False)
         if value and "://" not in value:
-            return f"{name} does not begin with http://"
+            return f"{name} has no http:// in front"
     return None

@@ -138,7 +138,7 @@ def _find_missing_variables(variables: Mapping[str, str], rows: Sequence[ClientP
     for scheme, (lower, upper) in zip(("http", "https"), _PAIRS[:2], strict=True):
         if not (variables.get(lower) or variables.get(upper)):
             direct = [client for client in rows if read_environment(client, variables, scheme).proxy is None]
-            yield _build_finding(lower, direct, f"is not set in either case: {scheme} requests bypass the proxy")
+            yield _build_finding(lower, direct, f"is not set in either case: {scheme} requests go direct")
     if not has_list:
         yield _build_finding("NO_PROXY", [], "is not set in either case: requests within the cluster go to the proxy")
 
@@ -156,7 +156,7 @@ def _find_credentials(variables: Mapping[str, str], rows: Sequence[ClientProfile
             clients = [client for client in rows if client.credentials is handling]
             if "%" in userinfo and clients:
                 yield _build_finding(
-                    name, clients, f"escapes in its user name or password {text}; use letters and digits", "note"
+                    name, clients, f"escapes in its user name or password {text}; letters and digits do", "note"
                 )
         unsent = [client for client in rows if client.credentials is Credentials.NOT_SENT]
         if unsent:

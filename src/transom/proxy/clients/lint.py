@@ -293,7 +293,7 @@ def _format_hint(item: str, meaning: ItemMeaning) -> str:
     if not meaning.wanted:
         return ""
     if "/" in item and meaning.says.startswith("the addresses"):
-        return "; list the required addresses for them" if not meaning.forms else ""
+        return "; list the addresses that matter for them" if not meaning.forms else ""
     return ""
 
 

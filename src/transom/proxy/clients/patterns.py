@@ -195,7 +195,7 @@ def parse_azure_item(text: str) -> Item:
     for end, cut in _AZURE_ENDS:
         if body.endswith(end):
             if len(body) < cut:
-                return Item(text, fails="it removes more characters than the item has")
+                return Item(text, fails="it cuts more off the item than the item has")
             after, body = ".*?", body[:-cut]
             break
     if not after and _PLAIN_HOST.fullmatch(body):

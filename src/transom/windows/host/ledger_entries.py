@@ -29,7 +29,7 @@ class FormerValue(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not 0 <= self.type < 2**32:
-            raise ValueError("not a type of a registry value")
+            raise ValueError("no type of a registry value")
         bytes.fromhex(self.data)
 
     def __repr__(self) -> str:

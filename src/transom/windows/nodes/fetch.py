@@ -126,7 +126,7 @@ def _build_failure(egress: Egress, endpoint: str, attempt: FetchAttempt) -> Fetc
     elif attempt.code == _HTTP:
         reason, why = "EndpointRefused", f"the answer was {attempt.status}"
     else:
-        reason, why = "FetchFailed", f"curl.exe exited with code {attempt.code}"
+        reason, why = "FetchFailed", f"curl.exe ended with {attempt.code}"
     return FetchResult("False", reason, f"{_describe_route(egress, endpoint)}: {why}")
 
 

@@ -88,7 +88,7 @@ def _parse_entry(key: str, value: str) -> InventoryEntry | RejectedEntry:
         return reject("the key must be a DNS name or an IP address")
     place = _parse_address_key(key)
     if (unusable := find_unusable_reason(place, is_loopback_usable=True)) is not None:
-        return reject(f"{place} {unusable}: use an address of the host in your network")
+        return reject(f"{place} {unusable}: write an address of the host in your network")
     fields: dict[str, str] = {}
     for number, line in enumerate(value.strip().splitlines(), 1):
         name, sign, text = (part.strip() for part in line.partition("="))
@@ -97,7 +97,7 @@ def _parse_entry(key: str, value: str) -> InventoryEntry | RejectedEntry:
         if name not in _FIELDS or not sign:
             return reject(f"line {number} must be username=<user>, hostKey=…, nodeName=…, nodeIP=… or addresses=…")
         if name in fields:
-            return reject(f"line {number} repeats {name}")
+            return reject(f"line {number} gives {name} again")
         if (fault := _find_entry_fault(name, text)) is not None:
             return reject(f"line {number}: {fault}")
         fields[name] = text
@@ -132,9 +132,9 @@ def _split_addresses(text: str) -> list[str]:
 
 def _find_addresses_fault(addresses: list[str]) -> str | None:
     if not 1 <= len(addresses) <= MAX_ADDRESSES:
-        return f"addresses must be 1 to {MAX_ADDRESSES} comma-separated DNS names and IP addresses"
+        return f"addresses must be 1 to {MAX_ADDRESSES} DNS names and IP addresses with commas between them"
     if len(set(addresses)) != len(addresses):
-        return "addresses contains a duplicate address"
+        return "addresses contains an address twice"
     faults = ((text, find_address_fault(text)) for text in addresses)
     return next((f"addresses: {_format_printable(text)} {fault}" for text, fault in faults if fault is not None), None)
 

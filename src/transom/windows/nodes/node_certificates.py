@@ -237,7 +237,7 @@ def _examine_client(signing_request: _Pkcs10, name: str, node: KnownNode | None,
     if signing_request.alternatives:
         raise _Refused("a client certificate has no subject alternative names")
     if node is not None and node.ready:
-        raise _Refused(f"Node {name} is Ready, so it has a certificate")
+        raise _Refused(f"Node {name} is Ready: it has a certificate")
     if node is not None and member.shared:
         raise _Refused(f"Node {name} exists, and all nodes share the requesting token: to have it join again, delete the Node")
 
@@ -299,7 +299,7 @@ def _examine_key(request: x509.CertificateSigningRequest) -> None:
         raise _Refused("its key is neither RSA, ECDSA nor Ed25519")
     match request.public_key():
         case rsa.RSAPublicKey() as key if not _MIN_RSA <= key.key_size <= _MAX_RSA:
-            raise _Refused(f"its RSA key has {key.key_size} bits: it must have {_MIN_RSA} to {_MAX_RSA}")
+            raise _Refused(f"its RSA key has {key.key_size} bits: {_MIN_RSA} to {_MAX_RSA} are taken")
         case ec.EllipticCurvePublicKey() as key if not isinstance(key.curve, _CURVES):
             raise _Refused("its key is on another curve than P-256, P-384 and P-521")
 

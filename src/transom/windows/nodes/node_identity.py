@@ -17,7 +17,7 @@ Refusal = Literal["", "NodeNameTaken", "NodeNameChanged", "NodeNameInvalid", "No
 LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """One DNS label (RFC 1123): what a computer's name is (Microsoft, "Naming conventions in Active Directory": no dots)."""
 _WINDOWS: Final = "windows"
-_CLEAR: Final = "`transom forget HOST --node` resets the decision"
+_CLEAR: Final = "`transom forget HOST --node` has it decided again"
 
 
 class NodeRecord(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ MAX_KEY: Final = 64 << 10
 """Characters of a private key; one for RSA with 16,384 bits has 13,000."""
 _SEQUENCE: Final = b"\x30"
 """The first byte of every key in DER."""
-OTHER_TYPE: Final = "is not an RSA, ECDSA or Ed25519 key; create one with `ssh-keygen -t ed25519`"
+OTHER_TYPE: Final = "is not an RSA, ECDSA or Ed25519 key; make one with `ssh-keygen -t ed25519`"
 _DAMAGED: Final = "is damaged: its content is not a private key; copy it again"
 NOT_A_KEY: Final = "is not a private key in PEM or OpenSSH form"
 
@@ -47,11 +47,11 @@ def find_private_key_fault(key: Secret) -> str | None:
 def _find_fault(key: Secret) -> str | None:
     text = normalize_key(key.reveal())
     if not text.strip():
-        return "is empty; use the private key itself, such as the content of ~/.ssh/id_ed25519"
+        return "is empty; put the private key itself there, such as the content of ~/.ssh/id_ed25519"
     if _PUBLIC.match(text):
         return f"{NOT_A_KEY}: it is the public key; the private key is in the file without `.pub`"
     if text.startswith("PuTTY-User-Key-File"):
-        return f"{NOT_A_KEY}: it is a PuTTY key; convert it with `puttygen KEY.ppk -O private-openssh -o KEY`"
+        return f"{NOT_A_KEY}: it is PuTTY's; convert it with `puttygen KEY.ppk -O private-openssh -o KEY`"
     begin = _BEGIN.search(text)
     if begin is None:
         return _describe_other_content(text)

@@ -47,7 +47,7 @@ RELEASES: Final = (
         17763,
         platforms=("AWS", "Azure", "None"),
         custom_port=False,
-        note="static addresses require `DeviceLessNicDisabled` (WMCO, docs/byoh-instance-pre-requisites.md)",
+        note="static addresses need `DeviceLessNicDisabled` (WMCO, docs/byoh-instance-pre-requisites.md)",
     ),
     Release("Windows Server 2022", 20348, 681, "KB5012637", note="static addresses work unchanged"),
     Release("Windows Server 2025", 26100, note="OpenSSH is installed, and must be started"),
@@ -160,7 +160,7 @@ def find_skew_warning(kubelet: str, nodes: set[str]) -> str | None:
     if not others or parse_minor(kubelet) in others:
         return None
     listed = ", ".join(f"1.{other[1]}" for other in sorted(others))
-    return f"the payload's kubelet is {kubelet}, but the Linux nodes have {listed}"
+    return f"the payload's kubelet is {kubelet}, the Linux nodes have {listed}"
 
 
 def parse_minor(version: str) -> tuple[int, int] | None:

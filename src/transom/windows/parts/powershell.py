@@ -137,7 +137,7 @@ def plan(entry: OwnBlock | None, draft: PlanBuilder) -> OwnBlock | None:
     is_present = PROFILE in draft.observed.contents
     try:
         if data is None:
-            raise UnusableProfile("could not be read, or is larger than Transom can read")
+            raise UnusableProfile("could not be read, or is larger than Transom reads")
         return _ProfileMerge(entry, draft, data if is_present else None).plan()
     except UnusableProfile as error:
         draft.profile_fault = (
@@ -199,7 +199,7 @@ class _ProfileMerge:
         size = len(self._data) if self._data is not None else None
         content = None if is_gone else profile.to_bytes()
         if content is not None and len(content) > FILE_LIMIT:
-            raise UnusableProfile("would be larger than Transom can read")
+            raise UnusableProfile("would be larger than Transom reads")
         self._draft.writes.append(FileWrite(PROFILE, content, size, LINE if forgets else ""))
         shown = [format_block(text) if text is not None else None for text in (self._present, after)]
         self._draft.steps.append(Step("windows", TARGET, action, reason, *shown))

@@ -118,7 +118,7 @@ def _add_trust(draft: PlanBuilder, store: str, sha1: str, blob: Value, entries: 
     subject = entry.subject if entry else parse_subject(der)
     target = f"{store}: {sha1} {subject}"
     if draft.actual.registry.find_key(rf"{certificates.get_store_path(certificates.DISALLOWED)}\{sha1}"):
-        draft.warnings.append(f"{target}: the host's Disallowed store has it, so Windows does not trust it")
+        draft.warnings.append(f"{target}: the host's Disallowed store has it: Windows does not trust it")
     is_present = present is not None and (present.values is None or certificates.parse_certificate(present.get("Blob")) == der)
     if is_present:
         if entry is None or entry.policy:
@@ -147,7 +147,7 @@ def _remove_trust(draft: PlanBuilder, store: str, sha1: str, entries: dict[str, 
     key = draft.actual.registry.find_key(rf"{certificates.get_store_path(store)}\{sha1}")
     target = f"{store}: {sha1} {entry.subject}".rstrip()
     if not entry.added or key is None:
-        draft.steps.append(Step("ledger", target, "remove", "no longer in the trust bundle, but Transom did not add it"))
+        draft.steps.append(Step("ledger", target, "remove", "no longer in the trust bundle, and not ours to remove"))
         return
     back: Edit = SetValue(key.path, "Blob", entry.was.to_value()) if entry.was else DeleteKey(key.path)
     draft.edits.append(back)

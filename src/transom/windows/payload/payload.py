@@ -279,7 +279,7 @@ def _check_files(payload: Payload, place: Place) -> Iterator[Finding]:
                 at, "must have exactly one of `source`, `url`, `content` and `provided`, or both `content` and `provided`"
             )
         if file.provided and file.provided not in PROVIDED:
-            yield place.build_error((*at, "provided"), f"{file.provided!r} is not provided: use one of {', '.join(PROVIDED)}")
+            yield place.build_error((*at, "provided"), f"{file.provided!r} is not provided: {', '.join(PROVIDED)} are")
         if file.source and (not _SOURCE.fullmatch(file.source) or ".." in file.source.split("/")):
             yield place.build_error((*at, "source"), "must be a path below the payload's directory, with / between its parts")
         yield from _check_downloaded_file(file, at, place)
@@ -300,7 +300,7 @@ def _check_downloaded_file(file: PayloadFile, at: Path, place: Place) -> Iterato
         elif url and "@" in url.split("/")[2]:
             yield place.build_error((*at, field), "must not have credentials: logs and conditions show it")
         elif "#" in url:
-            yield place.build_error((*at, field), "must not have a fragment")
+            yield place.build_error((*at, field), "must have no fragment")
     if file.url and not file.sha256 and not file.checksums:
         yield place.build_error(
             (*at, "sha256"), "must be there where `url` is, or `checksums`, the publisher's own checksum file"
