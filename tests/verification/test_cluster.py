@@ -271,9 +271,8 @@ def test_the_table_names_each_check_and_nothing_else() -> None:
 
 
 def test_what_no_bench_answers_is_written_down_with_its_source_and_a_check() -> None:
-    section = (
-        (DOCS / "verified.md").read_text("utf-8").partition("## What the test environments cannot verify about a cluster")[2].partition("\n## ")[0]
-    )
+    heading = "## What the test environments cannot verify about a cluster"
+    section = (DOCS / "verified.md").read_text("utf-8").partition(heading)[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("| `")]
     passed = {id for item in TABLE.values() for id, verdict in item.checks.items() if verdict == "pass"}
     # these pass where a test marks the pods Ready

@@ -47,10 +47,10 @@ RELEASES: Final = (
         17763,
         platforms=("AWS", "Azure", "None"),
         custom_port=False,
-        note="static addresses need `DeviceLessNicDisabled` (WMCO, docs/byoh-instance-pre-requisites.md)",
+        note="static addresses require `DeviceLessNicDisabled` (WMCO, docs/byoh-instance-pre-requisites.md)",
     ),
     Release("Windows Server 2022", 20348, 681, "KB5012637", note="static addresses work unchanged"),
-    Release("Windows Server 2025", 26100, note="OpenSSH is installed, and must be started"),
+    Release("Windows Server 2025", 26100, note="OpenSSH is installed, but must be started"),
 )
 """Source: WMCO at 0be4b9ccb, docs/wmco-prerequisites.md, docs/byoh-instance-pre-requisites.md, pkg/secrets/secrets.go."""
 OPENSHIFT: Final = VersionedPart(
@@ -64,7 +64,7 @@ OPENSHIFT: Final = VersionedPart(
 OPENSSH: Final = VersionedPart(
     "OpenSSH for Windows",
     "7.7 and later",
-    "the capability of Windows Server 2019 (Win32-OpenSSH#1317); protocol tests only",
+    "the version that Windows Server 2019 installs as a capability (Win32-OpenSSH#1317); protocol tests only",
     (7, 7),
     "update the capability OpenSSH.Server, or install a newer release of Win32-OpenSSH",
 )
@@ -77,7 +77,9 @@ CONTAINERD: Final = VersionedPart(
 )
 PARTS: Final = (
     VersionedPart(
-        "Kubernetes", "a kubelet of the API server's minor version or of the three before", "Kubernetes, Version Skew Policy"
+        "Kubernetes",
+        "a kubelet of the API server's minor version, or up to three minor versions older",
+        "Kubernetes, Version Skew Policy",
     ),
     OPENSHIFT,
     OPENSSH,
