@@ -125,7 +125,7 @@ async def test_the_last_change_of_a_host_stays(reported: Cluster) -> None:
         await reported.until("win-1", ProxyApplied="True/Applied")
         await reported.proxy(httpProxy=OTHER, httpsProxy=OTHER)
         await until(lambda: f"HTTPS_PROXY={OTHER}" in environment(host, "kubelet"))
-        await reported.says("win-1", "the host has the current settings")
+        await reported.says("win-1", "the host matches the settings")
         change = (await reported.status("win-1"))["lastChange"]
         assert "kubelet" in change["summary"]
         begun = len(host.traffic.requests)
