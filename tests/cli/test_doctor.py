@@ -84,7 +84,8 @@ def test_each_finding_has_evidence_consequence_and_command(cluster: Cluster, tmp
     text = run("doctor", "--kubeconfig", kubeconfig(tmp_path / "config", cluster.url))
     assert text.code == 1
     assert (
-        "base-missing  EgressProxy/proxy\n  seen  EgressProxies are proxy: none is named `cluster`\n  so    no host" in text.out
+        "base-missing  EgressProxy/proxy\n  seen  EgressProxies are proxy: none is named `cluster`\n  so    hosts keep their"
+        in text.out
     )
     assert text.out.splitlines()[-1].endswith("6 findings")
 

@@ -14,8 +14,8 @@ from transom.hosts.owner import build_user_owner, lock_host
 HOLDER = """
 import sys
 from pathlib import Path
-from transom.hosts.owner import claim
-with claim(Path(sys.argv[1]), "win1", 22):
+from transom.hosts.owner import lock_host
+with lock_host(Path(sys.argv[1]), "win1", 22):
     print("held", flush=True)
     sys.stdin.read()
 """

@@ -1,1 +1,2 @@
+echo checking 1>&2
 "%POWERSHELL%" -NoProfile -NonInteractive -Command "'mode ' + $ExecutionContext.SessionState.LanguageMode; Invoke-Expression -Command (Get-Content -LiteralPath 'block.txt' -Raw); $proxy = [System.Net.WebRequest]::DefaultWebProxy; 'proxy ' + $proxy.GetProxy('https://example.com/').AbsoluteUri; foreach ($url in 'http://10.1.2.3/', 'https://a.corp.example:8443/', 'http://[2001:db8::1]/', 'http://11.1.2.3/', 'https://corp.example.org/') { 'bypassed ' + $proxy.IsBypassed($url) + ' ' + $url }"

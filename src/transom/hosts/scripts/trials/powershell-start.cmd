@@ -1,6 +1,7 @@
 if exist "@PROFILE@" goto taken
 copy /y /b "%HERE%\profile.txt" "@PROFILE@" >nul 2>nul
 if not exist "@PROFILE@" echo refused
+echo checking 1>&2
 "%POWERSHELL%" -NonInteractive -Command "'policy ' + (Get-ExecutionPolicy); 'with ' + [System.Net.WebRequest]::DefaultWebProxy.GetProxy('https://example.com/').AbsoluteUri"
 echo checking 1>&2
 "%POWERSHELL%" -NoProfile -NonInteractive -Command "'mode ' + $ExecutionContext.SessionState.LanguageMode; 'without ' + [System.Net.WebRequest]::DefaultWebProxy.GetProxy('https://example.com/').AbsoluteUri"
