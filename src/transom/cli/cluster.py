@@ -75,7 +75,7 @@ class ClusterOptions(OptionGroup, frozen=True):
     verbose: Verbose = False
 
     @property
-    def own_namespace(self) -> str:
+    def effective_namespace(self) -> str:
         """Where Transom's objects are, for commands that ask for no others."""
         return self.namespace or self.transom_namespace
 

@@ -61,10 +61,10 @@ def load_and_examine(source: Source) -> "tuple[Objects, Examined]":
         for flag, item in (("--context", source.context), ("--kubeconfig", source.kubeconfig)):
             if item:
                 fail(f"{flag} is of no use with -f: the objects come from the files")
-        objects, server = load_objects(source.filename, source.own_namespace), None
+        objects, server = load_objects(source.filename, source.effective_namespace), None
     else:
         objects, server = run_with_client(
-            source, lambda client: _load_from_cluster(client, source.own_namespace), no_cluster_hint=WITHOUT_CLUSTER
+            source, lambda client: _load_from_cluster(client, source.effective_namespace), no_cluster_hint=WITHOUT_CLUSTER
         )
     return objects, examine_objects(objects, datetime.now(UTC), server)
 

@@ -103,7 +103,7 @@ def _format_line(made: HostRequestResult) -> str:
 
 def _run_requests(verb: HostAction, selection: HostSelection, seconds: float | None, output: Format) -> None:
     async def run(client: Client) -> RequestReport:
-        return await HostRequests(client, selection.own_namespace, output).run(verb, selection, seconds)
+        return await HostRequests(client, selection.effective_namespace, output).run(verb, selection, seconds)
 
     with exit_when_stopped("before anything was requested"):
         report = run_with_client(selection, run, reports=True)

@@ -42,9 +42,9 @@ class HostSelection(ClusterOptions, frozen=True):
 
     async def read_instances(self, client: "Client") -> "list[Value]":
         """Return the selected WindowsInstances; ends the command if a name matches none, or if none exists. Raises ApiError."""
-        instances = await list_instances(client, self.own_namespace, self.selector)
+        instances = await list_instances(client, self.effective_namespace, self.selector)
         names = [str(item["metadata"]["name"]) for item in instances]
-        where = f"namespace {self.own_namespace} of {describe_server(client.connection)}"
+        where = f"namespace {self.effective_namespace} of {describe_server(client.connection)}"
         labelled = f" with the labels {self.selector}" if self.selector else ""
         if not self.hosts:
             if not instances:

@@ -109,7 +109,7 @@ def print_hosts(report: "Report", source: Source, output: Format, *, planned: bo
 
             print_report(report, planned=planned)
     if not report.hosts:
-        place = " ".join(source.filename) if source.filename else f"namespace {source.own_namespace} of the cluster"
+        place = " ".join(source.filename) if source.filename else f"namespace {source.effective_namespace} of the cluster"
         print_to_stderr(f"transom: no WindowsInstance exists in {place}")
 
 

@@ -25,10 +25,12 @@ def find_manager(source: Source, *, adopts: bool = False) -> Manager:
         from transom.kube.resources import NAMESPACES
 
         try:
-            namespace = await client.get(NAMESPACES, source.own_namespace)
+            namespace = await client.get(NAMESPACES, source.effective_namespace)
         except NotFound:
             return ""
-        return build_operator_owner(source.own_namespace, namespace.metadata.uid).manager if namespace.metadata.uid else ""
+        return (
+            build_operator_owner(source.effective_namespace, namespace.metadata.uid).manager if namespace.metadata.uid else ""
+        )
 
     return Manager(run_with_client(source, read), adopts=adopts)
 
@@ -41,10 +43,12 @@ def pause_instances(targets: Sequence[Target], source: Source) -> None:
         from transom.kube.resources import WINDOWS_INSTANCES
 
         places = {(target.instance.spec.address.casefold(), target.instance.spec.port) for target in targets}
-        for item in (await client.list_objects(WINDOWS_INSTANCES, source.own_namespace)).items:
+        for item in (await client.list_objects(WINDOWS_INSTANCES, source.effective_namespace)).items:
             spec = item.value.get("spec") or {}
             if (str(spec.get("address", "")).casefold(), spec.get("port", 22)) in places and not spec.get("paused"):
-                await client.patch(WINDOWS_INSTANCES, {"spec": {"paused": True}}, item.metadata.name, source.own_namespace)
+                await client.patch(
+                    WINDOWS_INSTANCES, {"spec": {"paused": True}}, item.metadata.name, source.effective_namespace
+                )
                 print_to_stderr(f"transom: WindowsInstance {item.metadata.name} is paused: its operator leaves the host alone")
 
     run_with_client(source, set_paused)

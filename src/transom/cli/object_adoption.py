@@ -53,7 +53,7 @@ def _adopt_objects(selection: HostSelection, objects: list[str], output: Format,
 
     async def run(client: Client) -> list[dict[str, object]]:
         return [
-            await _adopt_object(client, kind, name, selection.own_namespace if kind.namespaced else None, yes=yes)
+            await _adopt_object(client, kind, name, selection.effective_namespace if kind.namespaced else None, yes=yes)
             for kind, name in wanted
         ]
 

@@ -37,7 +37,7 @@ def resume_rollout(selection: HostSelection, waiting: WaitOptions, output: Forma
     seconds = waiting.seconds
 
     async def run(client: Client) -> RequestReport:
-        return await _resume_rollouts(client, selection.own_namespace, seconds, output)
+        return await _resume_rollouts(client, selection.effective_namespace, seconds, output)
 
     with exit_when_stopped("before anything was requested"):
         report = run_with_client(selection, run, reports=True)

@@ -187,7 +187,7 @@ def write_objects(source: "Source", output: Format, *, dry_run: bool) -> None:
         fail("--objects needs -f PATH, and --context NAME, so that it is said which cluster is written to")
 
     async def load_and_write(client: "Client") -> ObjectsReport:
-        objects = await with_server_clusters(client, load_objects(paths, source.own_namespace))
+        objects = await with_server_clusters(client, load_objects(paths, source.effective_namespace))
         examined = examine_objects(objects, datetime.now(UTC), client.connection.server)
         print_findings(examined.findings, sys.stderr)
         if examined.errors:

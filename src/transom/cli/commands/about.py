@@ -55,14 +55,14 @@ def version(
                 fail(str(error))
             print_to_stderr(f"transom: the version of this program only, since no cluster is configured: {error}")
         else:
-            versions |= run_with_client(cluster, lambda item: _read_versions(item, cluster.own_namespace))
+            versions |= run_with_client(cluster, lambda item: _read_versions(item, cluster.effective_namespace))
     if output is not Format.TEXT:
         print_data(versions, output)
     elif versions["server"]:
         print_lines(f"Kubernetes {versions['kubernetes']} at {versions['server']}")
         print_lines(*(f"{name}: {image}" for name, image in versions["images"].items()))
         if not versions["images"]:
-            print_lines(f"Transom does not run there, in namespace {cluster.own_namespace}")
+            print_lines(f"Transom does not run there, in namespace {cluster.effective_namespace}")
 
 
 async def _read_versions(client: "Client", namespace: str) -> dict[str, Any]:

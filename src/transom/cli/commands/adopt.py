@@ -98,7 +98,13 @@ def adopt(
         own = settings.own
         egress = own if own is None or "Nodes" in own.consumers else Egress(windows=own.windows)
         await find_leftovers(
-            client, cluster.own_namespace, peer_namespace, egress, hand_over=yes, services=services, report=report_candidate
+            client,
+            cluster.effective_namespace,
+            peer_namespace,
+            egress,
+            hand_over=yes,
+            services=services,
+            report=report_candidate,
         )
 
     if peer is AdoptionSource.WMCO:
@@ -161,7 +167,7 @@ def _find_candidates(
 
     async def run(client: "Client") -> None:
         try:
-            objects = await load_objects(client, cluster.own_namespace)
+            objects = await load_objects(client, cluster.effective_namespace)
         except DefinitionsMissing as error:
             if yes:
                 raise

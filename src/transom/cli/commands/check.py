@@ -49,9 +49,9 @@ def check(
 
     async def run(client: "Client") -> "tuple[str, tuple[InstallCheck, ...]]":
         work = (
-            _check_before_install(client, cluster.own_namespace, image)
+            _check_before_install(client, cluster.effective_namespace, image)
             if pre
-            else _check_after_install(client, cluster.own_namespace)
+            else _check_after_install(client, cluster.effective_namespace)
         )
         return describe_server(client.connection), await work
 
@@ -60,9 +60,11 @@ def check(
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
     if output is not Format.TEXT:
-        print_data({"server": server, "namespace": cluster.own_namespace, "pre": pre, "checks": checks}, output)
+        print_data({"server": server, "namespace": cluster.effective_namespace, "pre": pre, "checks": checks}, output)
     else:
-        print_lines(f"{server}, namespace {cluster.own_namespace}", *_format_lines(checks), _format_summary(checks, pre=pre))
+        print_lines(
+            f"{server}, namespace {cluster.effective_namespace}", *_format_lines(checks), _format_summary(checks, pre=pre)
+        )
     if any(item.verdict == "fail" for item in checks):
         raise SystemExit(ExitCode.NOT_DONE)
     if any(item.verdict == "unknown" for item in checks):

@@ -113,9 +113,9 @@ def _observe_directory(source: Source, bundle: Path | None, *, facts: bool) -> "
     from transom.sources.directory import iter_values, load_objects
 
     paths = source.filename or []
-    objects = load_objects(paths, source.own_namespace)
+    objects = load_objects(paths, source.effective_namespace)
     seen = with_settings(
-        observe_values(iter_values(paths), " ".join(paths), source.own_namespace, datetime.now(UTC)), objects, None
+        observe_values(iter_values(paths), " ".join(paths), source.effective_namespace, datetime.now(UTC)), objects, None
     )
     if bundle is None:
         return seen, 0
@@ -135,7 +135,7 @@ async def _observe_cluster(
     from transom.cli.observation import observe_for_doctor
 
     seen, objects = await observe_for_doctor(
-        client, describe_server(client.connection), source.own_namespace, datetime.now(UTC)
+        client, describe_server(client.connection), source.effective_namespace, datetime.now(UTC)
     )
     if bundle is None:
         return seen, 0

@@ -204,7 +204,7 @@ def _find_instances(source: Source, names: list[str], options: HostOptions) -> l
             fail(describe_unknown(selection.unknown, known, " ".join(source.filename or ())))
         targets = [target for target in targets if target.instance.name in selection.names]
     if not targets:
-        place = " ".join(source.filename) if source.filename else f"namespace {source.own_namespace} of the cluster"
+        place = " ".join(source.filename) if source.filename else f"namespace {source.effective_namespace} of the cluster"
         fail(f"no WindowsInstance exists in {place}", ExitCode.NOT_DONE)
     return [Host(target.access, target.instance.name) for target in targets]
 

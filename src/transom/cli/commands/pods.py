@@ -108,7 +108,7 @@ def outdated(
         running, labels, address, _ = _read_pods(source, labels=selector)
     egress = compute_pod_egress(objects, examined, address)
     if egress.digest == UNKNOWN:
-        fail(str(HashKeyUnread(its.own_namespace)))
+        fail(str(HashKeyUnread(its.effective_namespace)))
     own = examined.settings.own
     workloads = find_outdated(running, labels, egress, own.variables if own is not None else None)
     if output is not Format.TEXT:

@@ -76,7 +76,7 @@ def status(
     if waited and not wait:
         fail("--for says what --wait waits for: add --wait")
     seconds = parse_duration_option("--timeout", timeout)
-    namespace = None if all_namespaces else source.own_namespace
+    namespace = None if all_namespaces else source.effective_namespace
     if about and (about[0] != "host" or len(about) == 1 or (len(about) > 2 and not wait)):
         fail(f"{' '.join(about)}: there is `transom status`, `transom status host NAME`, and with --wait several names")
     if wait:
@@ -94,7 +94,7 @@ def status(
             run_with_client(
                 source,
                 lambda client: watch_status(
-                    client, _list_queries(source, namespace, selector), source.own_namespace, source.context
+                    client, _list_queries(source, namespace, selector), source.effective_namespace, source.context
                 ),
             )
         except KeyboardInterrupt:
@@ -105,7 +105,7 @@ def status(
         if not overview_data.objects and not overview_data.unread:
             print_to_stderr(
                 f"transom: {overview_data.server}: no EgressProxy, and no WindowsInstance in namespace "
-                f"{source.own_namespace} (-A: in all)"
+                f"{source.effective_namespace} (-A: in all)"
             )
 
 
@@ -127,7 +127,7 @@ def _wait_until_ready(
     wanted = WaitCriteria(parts or (SOME_HOSTS if patterns or labels else ALL_HOSTS), patterns, labels)
     with exit_when_stopped("before anything was read"):
         outcome = run_with_client(
-            source, lambda client: StatusWait(client, queries, source.own_namespace, wanted).run(seconds), reports=True
+            source, lambda client: StatusWait(client, queries, source.effective_namespace, wanted).run(seconds), reports=True
         )
     if outcome.status is not None:
         if output is not Format.TEXT:
@@ -147,7 +147,7 @@ def _wait_until_ready(
 def _list_queries(source: Source, namespace: str | None, selector: str) -> "tuple[ListQuery, ...]":
     from transom.cli.observation import list_status_queries
 
-    return list_status_queries(source.own_namespace, namespace, selector)
+    return list_status_queries(source.effective_namespace, namespace, selector)
 
 
 def _print_overview(overview_data: "Overview", output: Format, context: str | None = None) -> None:
@@ -174,8 +174,8 @@ async def _read_overview(client: "Client", source: Source, namespace: str | None
 
     answers_read = await run_queries(client, _list_queries(source, namespace, selector))
     _require_definitions(answers_read)
-    pods = await _find_outdated_pods(client, source.own_namespace)
-    seen = build_observed(answers_read, describe_server(client.connection), source.own_namespace, datetime.now(UTC))
+    pods = await _find_outdated_pods(client, source.effective_namespace)
+    seen = build_observed(answers_read, describe_server(client.connection), source.effective_namespace, datetime.now(UTC))
     rights = await with_missing_rights(client, seen)
     # a user without the right to review others sees it in `transom doctor`
     seen = msgspec.structs.replace(rights, unread=seen.unread)
@@ -218,7 +218,7 @@ def _print_host_details(source: Source, name: str, output: Format) -> None:
     story = (
         read_directory_details(source, name)
         if source.filename
-        else run_with_client(source, lambda client: read_cluster_details(client, source.own_namespace, name))
+        else run_with_client(source, lambda client: read_cluster_details(client, source.effective_namespace, name))
     )
     host = msgspec.structs.replace(story.host, next=add_context_option(story.host.next, source.context))
     waits = tuple(add_context_option(wait, source.context) for wait in story.waits)

@@ -36,7 +36,7 @@ def uninstall(
 
     async def run(client: "Client") -> None:
         print_to_stderr(f"transom: on {describe_server(client.connection)}")
-        work = Uninstallation(client, cluster.own_namespace, seconds)
+        work = Uninstallation(client, cluster.effective_namespace, seconds)
         started.append(work)
         await (work.uninstall_without_hosts() if leave_hosts else work.restore_hosts())
 

@@ -53,11 +53,11 @@ def userdata(
         fail("the egress settings are not valid", ExitCode.INVALID)
     if platform is None and objects.infrastructure is not None and objects.infrastructure.platform is not None:
         platform = objects.infrastructure.platform.type
-    key = _find_private_key(objects, source.own_namespace)
+    key = _find_private_key(objects, source.effective_namespace)
     try:
         made = build_user_data(format_public_key(key), egress, platform=platform or "", openssh_msi=openssh_msi or OPENSSH_URL)
     except KeyUnusable as error:
-        fail(f"Secret {source.own_namespace}/cloud-private-key: {error}", ExitCode.INVALID)
+        fail(f"Secret {source.effective_namespace}/cloud-private-key: {error}", ExitCode.INVALID)
     except ValueError as error:
         fail(f"--openssh-msi: {error}", ExitCode.INVALID)
     for certificate in made.left_out:

@@ -1,5 +1,5 @@
-# Prints the source address that kube-proxy uses for Services: one of the node's own subnet, which host-local, the CNI program
-# that assigns addresses, gives to nobody else once it has recorded it (containernetworking/plugins, plugins/ipam/host-local;
+# Prints the source address that kube-proxy uses for Services. It is in the node's own subnet. host-local, the CNI program that
+# assigns addresses, records it and then assigns it to no pod (containernetworking/plugins, plugins/ipam/host-local;
 # kubernetes/kubernetes#96996). Prints nothing while no such network exists.
 #
 # The record is a file named like the address, whose first line is the ID of its holder (backend/disk/backend.go, `Reserve`). It is
