@@ -23,6 +23,7 @@ from transom.windows.host.queries import SERVICES as SERVICES_KEY
 from transom.windows.nodes.windows_instance import WindowsInstance
 from transom.windows.planning.planner import Plan
 from winsim import Simulator
+from winsim.checkpoint import Checkpoint
 from winsim.computer import Invocation
 
 CHANGE = Plan(forget=True)
@@ -217,6 +218,21 @@ async def test_a_rollback_brings_back_what_the_hosts_were_well_with(hosts: list[
     assert len(kept) == len(hosts)
     assert {file.stat().st_mode & 0o777 for file in kept} == {0o600}
     assert not any(b"proxy.corp.example" in file.read_bytes() for file in kept)
+
+
+async def test_a_rebuilt_host_does_not_go_back_to_the_settings_of_its_predecessor(
+    hosts: list[Simulated], tmp_path: Path
+) -> None:
+    host = hosts[0]
+    desk, new = Desk(tmp_path / "desk", host), await Checkpoint.take(host.host)
+    for bypassed in ("first.example", "second.example"):
+        desk.write({**SETTINGS, "noProxy": bypassed})
+        assert (await desk.apply()).code == 0
+    new.restore()
+    desk.write({**SETTINGS, "noProxy": "third.example"})
+    assert (await desk.apply()).code == 0
+    assert (await desk.transom("rollback", "-f", str(desk.manifests))).code == 0
+    assert not len(await host.registry(LEDGER))
 
 
 async def test_called_off_what_is_being_changed_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

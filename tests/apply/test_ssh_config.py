@@ -102,7 +102,7 @@ async def test_a_key_of_the_agent(simulated: Simulated, home: Path, tmp_path: Pa
     command = ("facts", simulated.address, "--port", str(simulated.port), "--username", simulated.user)
     refused = await desk.transom(*command)
     assert (refused.code, refused.out) == (1, "")
-    assert "takes none of the keys" in refused.err
+    assert "accepts none of the keys" in refused.err
     # the path of a socket is short (unix(7))
     socket = home.parent / "agent"
     monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))

@@ -10,6 +10,7 @@ from transom.hosts.errors import ManagedByOther, Stopped
 from transom.hosts.passes.base_pass import PassResult
 from transom.windows.host.host_state import Step
 from transom.windows.nodes import fetch
+from transom.windows.parts import environment_items, trust
 
 Result = Literal["unchanged", "changed", "failed", "skipped"]
 """`skipped`: nothing was done to the host, which is nothing that went wrong on it; `error` says why."""
@@ -55,6 +56,32 @@ class Report(msgspec.Struct, frozen=True):
     def has(self, *results: Result) -> bool:
         """Return True if a host has one of these results."""
         return any(host.result in results for host in self.hosts)
+
+
+ROLLBACK_REASONS: Final = {
+    environment_items.CHANGED: "the former settings differ",
+    environment_items.REMOVED: "not in the former settings",
+    trust.REMOVED: "not in the former trust bundle",
+    trust.ADDED: "in the former trust bundle",
+}
+"""The reason of a change by `transom rollback`, for the reason of the same change by `transom apply`."""
+REMOVAL_REASONS: Final = {
+    environment_items.REMOVED: "removed by --remove",
+    trust.REMOVED: "removed by --remove",
+}
+"""The reason of a change by `transom apply --remove`, likewise."""
+
+
+def replace_change_reasons(report: HostReport, reasons: Mapping[str, str]) -> HostReport:
+    """Return a report in which reasons that begin with a key of `reasons` begin with its value."""
+
+    def replace(step: Step) -> Step:
+        old = next((reason for reason in reasons if step.reason.startswith(reason)), None)
+        if old is None:
+            return step
+        return msgspec.structs.replace(step, reason=reasons[old] + step.reason.removeprefix(old))
+
+    return msgspec.structs.replace(report, changes=tuple(map(replace, report.changes)))
 
 
 def merge_reports(targets: Sequence[Target], skipped: Mapping[str, HostReport], finished: Report) -> Report:

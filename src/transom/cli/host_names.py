@@ -29,7 +29,7 @@ def select_names(names: Sequence[str], patterns: Iterable[str]) -> NameSelection
 def describe_unknown(unknown: Sequence[str], names: Sequence[str], place: str = "") -> str:
     """Return the sentence about names that fit no WindowsInstance (of `place`), with what was probably meant."""
     close = dict.fromkeys(match for item in unknown for match in difflib.get_close_matches(item, names, n=2))
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    hint = f"; did you mean {' or '.join(close)}?" if close and len(names) > 1 else ""
     return f"no WindowsInstance {', '.join(unknown)}{f' in {place}' if place else ''}; there {format_names(names)}{hint}"
 
 

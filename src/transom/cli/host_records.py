@@ -149,7 +149,7 @@ def build_host_row(target: Target, source: Source, noted: HostRecord | None, cur
     return build_row("True", "Applied")
 
 
-_STEPS: Final = {"Unreachable": "Look at its power, address, port and firewall"}
+_STEPS: Final = {"Unreachable": "Check that it is on, and its address, port and firewall"}
 """What there is to do where no operator is."""
 
 

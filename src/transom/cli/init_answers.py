@@ -86,6 +86,13 @@ def parse_proxy_user(text: str) -> str:
     return text
 
 
+def parse_password(text: str) -> str:
+    """Return the password of the proxy's user."""
+    if not text:
+        raise InvalidAnswer("a password is required; to change the user name, stop with Ctrl-C and start again")
+    return text
+
+
 def parse_no_proxy(text: str) -> str:
     """Return what bypasses the proxy; empty for nothing."""
     from transom.proxy import no_proxy_findings
@@ -250,26 +257,26 @@ def _ask_proxy(answers: Answers) -> None:
             answers.proxy_user, answers.password = answers.proxy_user or user, answers.password or password
             print_to_stderr("  its user name and password go into a Secret")
         elif answers.proxy_user is None:
-            answers.proxy_user = _prompt_until_valid("User name at the proxy (empty: none)", parse_proxy_user, default="")
+            answers.proxy_user = _prompt_until_valid("User name at the proxy (empty: none)", parse_proxy_user)
     if answers.proxy_user and answers.password is None and PASSWORD not in os.environ:
-        answers.password = _prompt_until_valid(f"Password of {answers.proxy_user} (not shown)", str, hidden=True)
+        answers.password = _prompt_until_valid(f"Password of {answers.proxy_user} (not shown)", parse_password, hidden=True)
     if answers.no_proxy is None:
         answers.no_proxy = _prompt_until_valid(
-            "NO_PROXY: what else bypasses the proxy (empty: nothing)", parse_no_proxy, default=""
+            "Hosts that bypass the proxy, such as .corp.example (empty: none)", parse_no_proxy
         )
     if answers.ca is None:
-        answers.ca = _prompt_until_valid("File with the CAs to trust, PEM or DER (empty: none)", read_ca, default="")
+        answers.ca = _prompt_until_valid("File with the CAs to trust: PEM, DER or PKCS#7 (empty: none)", read_ca)
 
 
 def _ask_networks(answers: Answers) -> None:
     if "internalAPIHost" not in answers.networks:
-        question = "API server host that nodes use (empty: not known)"
-        if host := _prompt_until_valid(question, parse_api_host, default=""):
+        question = "API server host, required for hosts with a kubelet (empty: leave out)"
+        if host := _prompt_until_valid(question, parse_api_host):
             answers.networks["internalAPIHost"] = host
     for field, name in NETWORKS.items():
         if field not in answers.networks:
-            question = f"Networks of {name}s, such as {_EXAMPLES[field]} (empty: not known)"
-            if cidrs := _prompt_until_valid(question, parse_networks, default=""):
+            question = f"Networks of {name}s, such as {_EXAMPLES[field]} (empty: leave out)"
+            if cidrs := _prompt_until_valid(question, parse_networks):
                 answers.networks[field] = cidrs
 
 
@@ -282,31 +289,32 @@ def _ask_hosts(answers: Answers) -> None:
             answers.hosts = answers.offered
             answers.username = _prompt_until_valid("User name on the hosts", parse_login, default=answers.username, shown=True)
     if answers.hosts is None:
-        question = "Windows hosts, such as 10.0.0.11 bob@win-2:2222 (empty: none)"
-        answers.hosts = _prompt_until_valid(question, parse_hosts, default="")
+        question = "Windows hosts, separated by spaces, such as 10.0.0.11 bob@win-2:2222 (empty: none)"
+        answers.hosts = _prompt_until_valid(question, parse_hosts)
         if any(not host.username for host in answers.hosts):
             answers.username = _prompt_until_valid("User name on the hosts", parse_login, default=answers.username, shown=True)
     if answers.hosts and answers.key is None:
         answers.key = _prompt_until_valid(
-            "File with the SSH private key for them", read_key, default=_find_default_key(), shown=True
+            "File with the SSH private key for the hosts", read_key, default=_find_default_key(), shown=True
         )
 
 
 def _find_default_key() -> str:
-    """Return the key that ssh would take (ssh_config(5), IdentityFile), the best first; Windows' OpenSSH takes all of them."""
+    """Return the first key that ssh would take (ssh_config(5), IdentityFile), or ""; Windows' OpenSSH accepts all types."""
     for name in ("id_ed25519", "id_ecdsa", "id_rsa"):
         with contextlib.suppress(OSError, RuntimeError):
             if Path(f"~/.ssh/{name}").expanduser().is_file():
                 return f"~/.ssh/{name}"
-    return "~/.ssh/id_ed25519"
+    return ""
 
 
 def _prompt_until_valid(
-    question: str, parse: Callable[[str], _T], *, default: str | None = None, hidden: bool = False, shown: bool = False
+    question: str, parse: Callable[[str], _T], *, default: str = "", hidden: bool = False, shown: bool = False
 ) -> _T:
     """Ask until the answer can be used."""
     while True:
-        text = typer.prompt(question, default=default, show_default=shown, hide_input=hidden, err=True)
+        # with a default of None, the prompt repeats an empty answer without a reason
+        text = typer.prompt(question, default=default, show_default=shown and bool(default), hide_input=hidden, err=True)
         try:
             return parse(text if hidden else text.strip())
         except InvalidAnswer as error:

@@ -186,6 +186,7 @@ async def _find_gated_settings(targets: list[Target]) -> dict[Hashable, str]:
         answers = await probe(egress)
         if has_failures(answers):
             reasons[change] = (
-                f"not changed: {build_endpoints_condition(answers).message} (readinessPolicy: Report changes it all the same)"
+                f"not changed: {build_endpoints_condition(answers).message}; "
+                "to apply anyway, set spec.readinessPolicy to Report"
             )
     return reasons

@@ -102,7 +102,8 @@ class HealthySettingsStore:
         # what an earlier key sealed is sealed anew
         present = self.read_settings(msgspec.structs.replace(target, previous=()))
         known = list(present or self.read_settings(target))
-        if not known and result.before is not None and result.before.registry.find_key(LEDGER) is None:
+        if result.before is not None and result.before.registry.find_key(LEDGER) is None:
+            # it has nothing of Transom's: what is known is of before a removal, or of another host at this address
             known = [Egress(windows=target.egress.windows)]
         settled = result.plan is not None and not result.plan and result.error is None
         if settled or judge_result(target.egress, result) == "passed":

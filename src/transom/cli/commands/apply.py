@@ -106,7 +106,7 @@ def _apply_or_compare(
     with exit_when_stopped(UNTOUCHED):
         import msgspec
 
-        from transom.apply.report import Report, merge_reports
+        from transom.apply.report import REMOVAL_REASONS, Report, merge_reports, replace_change_reasons
         from transom.cli.manager import find_foreign_hosts, find_manager, pause_instances
         from transom.cli.rollout import apply_settings, compare_hosts
 
@@ -122,7 +122,8 @@ def _apply_or_compare(
         free = [target for target in targets if target.instance.place.object not in skipped]
         work = compare_hosts(free, hosts, manager) if dry_run else apply_settings(free, hosts, manager, all_at_once=all_at_once)
         merged = merge_reports(targets, skipped, run_host_command(work, verbose=source.verbose))
-        report = Report((*merged.hosts, *outside), merged.stopped)
+        changed = [replace_change_reasons(host, REMOVAL_REASONS) for host in merged.hosts] if remove else merged.hosts
+        report = Report((*changed, *outside), merged.stopped)
     print_hosts(report, source, output, planned=dry_run)
     exit_with_result(report, planned=dry_run)
 

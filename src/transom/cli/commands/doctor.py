@@ -79,6 +79,9 @@ def doctor(
         for missing in seen.unread:
             print_to_stderr(f"transom: {missing.what} could not be read: {missing.why}")
         print_lines(*(line for sentence in _format_skipped(left) for line in wrap_line(sentence, columns)))
+        if source.filename and seen.list_objects("WindowsInstance"):
+            files = " ".join(f"-f {path}" for path in source.filename)
+            print_lines(f"Hosts are not checked: `transom status {files}` shows the last result of each.")
         wrong = format_count(len(findings), "finding") if findings else "nothing looks wrong"
         made_of = f"{len(CHECKS) - len(left)} of {len(CHECKS)} checks" if left else format_count(len(CHECKS), "check")
         print_lines(f"{seen.source}: {made_of}, {wrong}")

@@ -160,7 +160,7 @@ def init(
     print_to_stderr(f"transom: wrote {', '.join(files)} to {directory}. Next:")
     if simulated:
         print_to_stderr(f"  transom simulate {directory} --detach")
-    for command in ("validate", "diff", "apply"):
+    for command in ("validate", "diff", "apply") if answers.hosts else ("validate",):
         print_to_stderr(f"  transom {command} -f {directory}")
 
 
@@ -259,7 +259,7 @@ def _build_files(answers: Answers, namespace: str) -> dict[str, list[dict[str, A
         meta = {"name": "corp-ca", "namespace": namespace}
         made["ca.yaml"] = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"ca-bundle.crt": answers.ca}}]
     if answers.networks:
-        spec["networks"] = answers.networks
+        spec["networks"] = dict(sorted(answers.networks.items()))
     files = {"egress.yaml": [{"apiVersion": _GROUP, "kind": "EgressProxy", "metadata": {"name": "cluster"}, "spec": spec}]}
     if answers.hosts:
         files["hosts.yaml"] = [

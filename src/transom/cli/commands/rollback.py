@@ -30,7 +30,7 @@ def rollback(source: Source, hosts: HostOptions, output: Output = Format.TEXT, d
     with exit_when_stopped(UNTOUCHED):
         import msgspec
 
-        from transom.apply.report import merge_reports
+        from transom.apply.report import ROLLBACK_REASONS, merge_reports, replace_change_reasons
         from transom.apply.target import list_targets
         from transom.cli.manager import find_foreign_hosts, find_manager
         from transom.cli.rollout import compare_hosts, roll_back_settings
@@ -44,7 +44,8 @@ def rollback(source: Source, hosts: HostOptions, output: Output = Format.TEXT, d
         _print_previous_settings(goals)
         work = compare_hosts(goals, hosts, manager) if dry_run else roll_back_settings(goals, hosts, manager)
         done = run_host_command(work, verbose=source.verbose)
-        rolled_back = msgspec.structs.replace(done, hosts=tuple(map(_replace_change_reasons, done.hosts)))
+        hosts_with_reasons = tuple(replace_change_reasons(host, ROLLBACK_REASONS) for host in done.hosts)
+        rolled_back = msgspec.structs.replace(done, hosts=hosts_with_reasons)
         report = merge_reports(targets, skipped | unknown, rolled_back)
     print_hosts(report, source, output, planned=dry_run)
     exit_with_result(report, planned=dry_run)
@@ -68,15 +69,6 @@ def _find_previous_settings(targets: "Sequence[Target]") -> "tuple[list[Target],
         else:
             goals.append(msgspec.structs.replace(target, egress=egress))
     return goals, unknown
-
-
-def _replace_change_reasons(host: "HostReport") -> "HostReport":
-    """Return the report of a host with the reasons of a rollback: what goes may well be in the settings of now."""
-    import msgspec
-
-    old_reason, reason = "no longer in the egress settings", "not in the settings that are rolled back to"
-    changes = tuple(msgspec.structs.replace(step, reason=step.reason.replace(old_reason, reason)) for step in host.changes)
-    return msgspec.structs.replace(host, changes=changes)
 
 
 def _print_previous_settings(targets: "Sequence[Target]") -> None:

@@ -143,7 +143,7 @@ class KeysController:
             await leadership.client.delete(MACHINES, meta.name, meta.namespace, meta.uid)
         except (NotFound, Conflict):
             return
-        message = f"Machine {machine.origin} is deleted: its host takes none of the keys. MachineSet {owner} makes another one"
+        message = f"Machine {machine.origin} is deleted: its host accepts none of the keys. MachineSet {owner} replaces it"
         _log.warning("machine replaced", machine=machine.origin, machine_set=owner)
         leadership.recorder.record_warning(to_regarding(cached), "MachineReplaced", message)
 

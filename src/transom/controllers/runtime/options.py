@@ -20,7 +20,7 @@ class HostTimings(msgspec.Struct, frozen=True):
     others have changed.
     A node that is not Ready is looked at again after `unready` seconds; after `ready` of them it is said to be in trouble. A
     node that cannot be drained in `drain` seconds takes pods again; until then it is looked at each `drain_step` seconds. A
-    Machine whose host takes none of the keys for `refused` seconds may be replaced. A host that cannot be reached for `gone`
+    Machine whose host accepts none of the keys for `refused` seconds may be replaced. A host that cannot be reached for `gone`
     seconds is not waited for when its instance is deleted.
     """
 

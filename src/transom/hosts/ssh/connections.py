@@ -138,7 +138,7 @@ def explain_failure(error: Exception, port: int, phases: LoginPhases, *, tried: 
     match error:
         case asyncssh.PermissionDenied():
             return AuthenticationRefused(
-                f"the host takes none of the keys{tried}; put the public key into administrators_authorized_keys of the host, "
+                f"the host accepts none of the keys{tried}; add the public key to its administrators_authorized_keys, "
                 "or correct the user name"
             )
         case asyncssh.KeyExchangeFailed() if error.reason.startswith("No matching"):

@@ -22,6 +22,8 @@ from transom.windows.registry.values import Value
 LINES = LEDGER + r"\Certificates"
 MANAGED = (certificates.ROOT, certificates.CA)
 """The stores that hold certificates from Transom."""
+ADDED = "in the trust bundle"
+REMOVED = "no longer in the trust bundle"
 ABOUT = About("the stores `ROOT` and `CA`", "certificates", "every local user")
 
 
@@ -137,7 +139,7 @@ def _add_trust(draft: PlanBuilder, store: str, sha1: str, blob: Value, entries: 
     entries[sha1] = TrustedCertificate(added=True, subject=subject, was=was)
     _record_created_keys(draft, store)
     draft.edits.append(SetValue(path, "Blob", blob))
-    reason = "drift: removed or changed after Transom added it" if ours else "in the trust bundle"
+    reason = "drift: removed or changed after Transom added it" if ours else ADDED
     draft.steps.append(Step("certificate", target, "replace" if present else "add", reason))
     _restart_trusting_services(draft)
 
@@ -147,11 +149,11 @@ def _remove_trust(draft: PlanBuilder, store: str, sha1: str, entries: dict[str, 
     key = draft.actual.registry.find_key(rf"{certificates.get_store_path(store)}\{sha1}")
     target = f"{store}: {sha1} {entry.subject}".rstrip()
     if not entry.added or key is None:
-        draft.steps.append(Step("ledger", target, "remove", "no longer in the trust bundle, and not ours to remove"))
+        draft.steps.append(Step("ledger", target, "remove", f"{REMOVED}, and not ours to remove"))
         return
     back: Edit = SetValue(key.path, "Blob", entry.was.to_value()) if entry.was else DeleteKey(key.path)
     draft.edits.append(back)
-    draft.steps.append(Step("certificate", target, "replace" if entry.was else "remove", "no longer in the trust bundle"))
+    draft.steps.append(Step("certificate", target, "replace" if entry.was else "remove", REMOVED))
     _restart_trusting_services(draft)
 
 
