@@ -231,6 +231,10 @@ async def test_a_rebuilt_host_does_not_go_back_to_the_settings_of_its_predecesso
     new.restore()
     desk.write({**SETTINGS, "noProxy": "third.example"})
     assert (await desk.apply()).code == 0
+    status = (await desk.transom("status", "-f", str(desk.manifests))).out
+    # 1: there are changes
+    assert (await desk.transom("rollback", "-f", str(desk.manifests), "--dry-run")).code == 1
+    assert "Differs" not in status and "Differs" not in (await desk.transom("status", "-f", str(desk.manifests))).out
     assert (await desk.transom("rollback", "-f", str(desk.manifests))).code == 0
     assert not len(await host.registry(LEDGER))
 

@@ -87,7 +87,7 @@ def _of_settings() -> Iterator[Row]:
         ("semicolons", "a.x;b.x", "a.x;b.x", "comma"),
         ("blank list", " ", "spec.noProxy", "empty"),
         ("star with more", "*,a.x", "*", "alone"),
-        ("bad CIDR", "10.0.0.0/33", "10.0.0.0/33", "write `10.0.0.0`"),
+        ("bad CIDR", "10.0.0.0/33", "10.0.0.0/33", "must be 0 to 32"),
     ):
         yield invalid(f"noProxy: {name}", of(egress(**PROXY, noProxy=listed)), "spec.noProxy", *entry)
     yield invalid("noProxy alone", of(egress(noProxy="a.x")), "spec.noProxy", "proxy")
@@ -134,7 +134,7 @@ def _of_settings() -> Iterator[Row]:
         "EgressProxy/proxy",
         "rename the one for this cluster",
     )
-    yield invalid("bad network", of(egress(**PROXY, networks={"podNetwork": ["10.0.0.0/33"]})), "podNetwork[0]", "CIDR")
+    yield invalid("bad network", of(egress(**PROXY, networks={"podNetwork": ["10.0.0.0/33"]})), "podNetwork[0]", "0 to 32")
     yield invalid(
         "wrong version",
         {"a.yaml": "{apiVersion: transom.dev/v1, kind: EgressProxy, metadata: {name: cluster}}"},
@@ -206,6 +206,21 @@ def _of_hosts() -> Iterator[Row]:
             told=("--limit", "win-9", "there is win-1"),
             files=of(egress(**PROXY), instance(), key),
         )
+        for option, value, remedy in (
+            ("--limit", " ", "there is win-1"),
+            ("--limit", ",", "there is win-1"),
+            ("-l", "", "omit it"),
+        ):
+            yield refused(
+                f"{command}: {option} '{value}'",
+                command,
+                "-f",
+                "{d}",
+                option,
+                value,
+                told=(option, "is empty", "variable is unset", remedy),
+                files=of(egress(**PROXY), instance(), key),
+            )
         yield refused(
             f"{command}: selector",
             command,
@@ -260,6 +275,22 @@ def _of_texts() -> Iterator[Row]:
     yield refused("no such file", "validate", "-f", "{d}/nope.yaml", told=("nope.yaml", "No such file"))
     yield refused("a URL", "validate", "-f", "https://x.example/a.yaml", told=("https://x.example/a.yaml", "fetch it first"))
     yield refused("an empty directory", "validate", "-f", "{d}", told=("the directory contains no *.yaml",))
+    yield Row(
+        "a file of Notepad's",
+        ("validate", "-f", "{d}"),
+        of(egress(**PROXY)) | {"hosts.yaml.txt": yaml.safe_dump(instance())},
+        0,
+        ("hosts.yaml.txt", "rename it to hosts.yaml"),
+    )
+    # an error of the host means that it was read
+    yield refused(
+        "an upper-case suffix",
+        "validate",
+        "-f",
+        "{d}",
+        told=("WindowsInstance/transom-system/win-1",),
+        files={"a.YAML": yaml.safe_dump_all((egress(**PROXY), instance(address="-")))},
+    )
 
 
 def _of_commands() -> Iterator[Row]:

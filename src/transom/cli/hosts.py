@@ -9,7 +9,7 @@ from transom.cli.completion import complete_instance
 from transom.cli.findings import Source
 from transom.cli.host_names import describe_unknown, select_names
 from transom.cli.messages import print_to_stderr
-from transom.cli.options import OptionGroup, RequireHostKeys, log_to_stderr
+from transom.cli.options import OptionGroup, RequireHostKeys, log_to_stderr, refuse_empty_selector
 from transom.cli.output import ExitCode, Format, fail, print_data
 from transom.cli.stopping import StoppedAtOnce, mark_stop_reported, protect_output, run_until_stopped
 from transom.cli.timeouts import (
@@ -49,7 +49,13 @@ class HostOptions(OptionGroup, frozen=True):
     ] = None
     selector: Annotated[
         str,
-        typer.Option("--selector", "-l", metavar="LABELS", help="Select hosts by labels of the WindowsInstance: env=prod."),
+        typer.Option(
+            "--selector",
+            "-l",
+            metavar="LABELS",
+            help="Select hosts by labels of the WindowsInstance: env=prod.",
+            callback=refuse_empty_selector,
+        ),
     ] = ""
     workers: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Maximum number of hosts at a time.")] = 32
     connect_timeout: ConnectTimeout = CONNECT
@@ -77,7 +83,7 @@ class HostOptions(OptionGroup, frozen=True):
         selected = [target for target in targets if wanted.matches(target.instance.metadata.labels)]
         if self.selector and not selected:
             fail(f"--selector: no WindowsInstance has the labels {self.selector}")
-        if not self.limit:
+        if self.limit is None:
             return selected
         names = [target.instance.name for target in selected]
         selection = select_names(names, self.limit)

@@ -97,12 +97,14 @@ async def roll_back_settings(targets: list[Target], options: HostOptions, manage
     return collected.report
 
 
-async def compare_hosts(targets: list[Target], options: HostOptions, manager: Manager) -> Report:
-    """Return a report of what would be changed."""
+async def compare_hosts(
+    targets: list[Target], options: HostOptions, manager: Manager, *, recorded_as: Command | None = "diff"
+) -> Report:
+    """Return a report of what would be changed. `recorded_as` is the command in the records of hosts; None records nothing."""
     host_pass = _build_pass(options, manager, dry_run=True, migrate_keys=True)
     with Progress(len(targets), "compared") as progress:
         observed = replace(host_pass, observers=(progress,))
-        collected = CollectedReports(targets, progress, "diff")
+        collected = CollectedReports(targets, progress, recorded_as)
         async with collected:
             comparisons = run_concurrently(targets, observed.run_and_report, options.workers, build_default=_build_fault_report)
             async for target, report in comparisons:
@@ -122,7 +124,7 @@ def _build_pass(options: HostOptions, manager: Manager, *, dry_run: bool = False
 class CollectedReports:
     """The reports of hosts as they come. A signal in the block ends it; hosts without a report by then were not reached."""
 
-    def __init__(self, targets: Sequence[Target], progress: Progress, command: Command) -> None:
+    def __init__(self, targets: Sequence[Target], progress: Progress, command: Command | None) -> None:
         self._targets, self._progress, self._command = targets, progress, command
         self._kept = HostRecords(create_directory())
         self._found: dict[str, HostReport] = {}
@@ -150,7 +152,7 @@ class CollectedReports:
         """One host more."""
         self._found[target.instance.place.object] = report
         self._progress.print_host_result(report)
-        if report.is_stopped:
+        if report.is_stopped or self._command is None:
             # what is known of it is from before
             return
         try:

@@ -17,6 +17,8 @@ from transom.sources.yaml_text import MAX_BYTES, InvalidText, read_documents
 STANDARD_INPUT: Final = "-"
 _URL: Final = re.compile("[a-z]+://")
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
+_TEXT_SUFFIXES: Final = tuple(f"{suffix}.txt" for suffix in _SUFFIXES)
+"""Notepad adds `.txt` to the name of a new file (Notepad, Save as type "Text documents")."""
 
 
 def load_objects(paths: Iterable[str], namespace: str = "transom-system") -> Objects:
@@ -98,9 +100,14 @@ def _iter_files(paths: Iterable[str], reader: ObjectReader) -> Iterator[str]:
             # what begins with a dot is of Git, of SOPS, of a pipeline, or the other copy of a mounted ConfigMap's files
             below[:] = sorted(name for name in below if not name.startswith("."))
             for name in sorted(names):
-                if name.endswith(_SUFFIXES) and not name.startswith("."):
+                if name.startswith("."):
+                    continue
+                file = os.path.join(directory, name)  # noqa: PTH118  # the path as given, not normalised
+                if name.lower().endswith(_SUFFIXES):
                     has_files = True
-                    yield os.path.join(directory, name)  # noqa: PTH118  # the path as given, not normalised
+                    yield file
+                elif name.lower().endswith(_TEXT_SUFFIXES):
+                    reader.add_finding(Finding("warning", file, "", "", f"not read: rename it to {Path(name).stem}"))
         for error in unread:
             # what is in there may be what keeps a proxy on hosts
             reader.add_finding(Finding("error", str(error.filename), "", "", f"cannot be read: {error.strerror}"))
