@@ -10,7 +10,7 @@ import msgspec
 from transom.common.escaping import NAME
 from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.merging import is_known_platform, parse_host
-from transom.proxy.no_proxy import is_catch_all_network, is_cidr, is_ip, split, suggest_item
+from transom.proxy.no_proxy import find_prefix_length_fault, is_catch_all_network, is_cidr, is_ip, split, suggest_item
 from transom.proxy.objects import Cluster, Networks, SettingsObjects
 
 _DNS_OFFSET: Final = 10
@@ -142,6 +142,14 @@ def examine_layer_networks(networks: Networks, place: Place, base: str) -> Itera
             yield place.build_error(("spec", "networks", field.encode_name), message)
 
 
+def _format_cidr_hint(text: str, field: str) -> str:
+    if not is_ip(text):
+        return ", for example 10.0.0.0/16"
+    # kubeadm takes at most 20 bits for the addresses of Services (validation.ValidateServiceSubnetSize)
+    length = 16 if "." in text else 112 if field == "serviceNetwork" else 64
+    return f": add the prefix length, such as {ip_network(f'{text}/{length}', strict=False)}"
+
+
 def examine_networks(networks: Networks, place: Place) -> Iterator[Finding]:
     """Everything that is wrong with `spec.networks`."""
     for field, cidrs in (
@@ -151,8 +159,8 @@ def examine_networks(networks: Networks, place: Place) -> Iterator[Finding]:
     ):
         for index, cidr in enumerate(cidrs):
             if not is_cidr(cidr):
-                hint = f": write `{cidr}/{128 if ':' in cidr else 32}`" if is_ip(cidr) else ", for example 10.0.0.0/16"
-                yield place.build_error(("spec", "networks", field, index), f"is not a CIDR{hint}")
+                hint = find_prefix_length_fault(cidr) or f"is not a CIDR{_format_cidr_hint(cidr, field)}"
+                yield place.build_error(("spec", "networks", field, index), hint)
             elif is_catch_all_network(cidr):
                 yield place.build_warning(("spec", "networks", field, index), _EVERYTHING)
             elif (network := str(ip_network(cidr, strict=False))) != cidr and "." in cidr:

@@ -22,6 +22,7 @@ ALL: Final = "*"
 
 _LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _DOMAIN = re.compile(rf"\.?{_LABEL}(\.{_LABEL})*\.?\Z")
+_RANGE: Final = re.compile(r"[0-9]+(?:\.[0-9]+){3}-[0-9]+(?:\.[0-9]+){0,3}")
 _LIKE_ADDRESS = re.compile(r"\.?[0-9.]+\Z")
 BLANKS: Final = " \t\r\n\v\f\x85\xa0"
 """The characters of Latin-1 that Go's strings.TrimSpace removes."""
@@ -77,6 +78,32 @@ def is_ip(text: str) -> bool:
     return _get_ip_version(text) is not None
 
 
+def find_prefix_length_fault(text: str) -> str | None:
+    """Return what is wrong with the number behind the slash of an address; None if it is valid, or the text is another."""
+    address, _, length = text.partition("/")
+    version = _get_ip_version(address)
+    if version is None or not length.isascii() or not length.isdigit() or is_cidr(text):
+        return None
+    return f"has an invalid prefix length: it must be 0 to {32 if version == 4 else 128}"
+
+
+def find_intended_network(text: str) -> str | None:
+    """Return the network of a CIDR that has the address of one of its hosts; None for a CIDR without host bits."""
+    if not is_cidr(text):
+        return None
+    interface = ipaddress.ip_interface(text)
+    return None if interface.ip == interface.network.network_address else str(interface.network)
+
+
+def find_item_typo(item: str) -> str | None:
+    """Return what looks wrong with a valid item, which clients read differently, or its writer did not mean; or None."""
+    if _RANGE.fullmatch(item):
+        return "looks like a range, which kubelet and containerd do not read: write CIDRs"
+    if (network := find_intended_network(item)) is not None:
+        return f"is a host address in the network: write `{network}`"
+    return None
+
+
 def _get_ip_version(text: str) -> int | None:
     if "%" in text or "/" in text:
         return None
@@ -120,24 +147,33 @@ def _format_address_hint(item: str) -> str:
     return ""
 
 
+_STARRED_ADDRESS: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3}){0,2})((?:\.\*)+)")
 _QUOTES: Final = "\"'“”„‘’‚«»`"
 
 
 def suggest_item(item: str) -> str | None:
     """Return the valid form that the writer of an invalid item most likely meant, or None."""
+    text = _correct_item(item)
+    text = find_intended_network(text) or text
+    return text if text not in (item, ALL) and find_item_fault(text) is None else None
+
+
+def _correct_item(item: str) -> str:
     text = item.strip().strip(_QUOTES).strip().lower()
     text = re.sub(r"^[a-z][a-z0-9+.-]*://", "", text)
-    if text.count("/") == 1 and _convert_netmask(text) is not None:
-        return _convert_netmask(text)
+    if text.count("/") == 1 and (network := _convert_netmask(text)) is not None:
+        return network
+    if match := _STARRED_ADDRESS.fullmatch(text):
+        base = match[1].split(".")
+        return ".".join([*base, *["0"] * (4 - len(base))]) + f"/{8 * len(base)}"
     if not is_cidr(text):
         text = text.split("/", 1)[0]
     text = _without_port(text)
-    if text.startswith("*."):
-        text = text[1:]
+    if text.startswith("*"):
+        text = f".{text[1:]}"
     text = re.sub(r"^\.\.+", ".", text)
     # one dot at the end would be valid, and Go does not heed the item then
-    text = text.rstrip(".")
-    return text if text not in (item, ALL) and find_item_fault(text) is None else None
+    return text.rstrip(".")
 
 
 def _convert_netmask(text: str) -> str | None:

@@ -1,15 +1,30 @@
 """The findings in a user's NO_PROXY list: items that are not valid, and valid ones that some clients misread or fail on."""
 
 import ipaddress
+import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
 from transom.proxy.finding import Finding, Path, Place, Severity
-from transom.proxy.no_proxy import ALL, BLANKS, MAX_ITEMS, NO_ITEM, find_item_fault, is_harmless, is_ipv6_network, suggest_item
+from transom.proxy.no_proxy import (
+    ALL,
+    BLANKS,
+    MAX_ITEMS,
+    NO_ITEM,
+    find_item_fault,
+    find_item_typo,
+    find_prefix_length_fault,
+    is_harmless,
+    is_ipv6_network,
+    suggest_item,
+)
 
 _WITHHELD: Final = (
     "is not an IP address, a CIDR or a lower-case domain name (it is not shown: the list has an `@`, and may hold a password)"
 )
+_INVISIBLE: Final = frozenset(("Cc", "Cf", "Zl", "Zp"))
+"""Unicode categories of characters that editors do not show."""
+_NO_BREAK_SPACES: Final = "\u00a0\u2007\u202f"
 
 
 def examine_no_proxy(text: str, place: Place, path: Path) -> Iterator[Finding]:
@@ -47,14 +62,47 @@ def _shorten_item(item: str) -> str:
 def _find_item_fault(item: str) -> tuple[Severity, str] | None:
     fault = find_item_fault(item)
     if fault == NO_ITEM:
-        instead = suggest_item(item)
+        if reason := find_prefix_length_fault(item) or _find_invisible_character(item):
+            return "error", reason
+        instead = suggest_item(item) or _encode_idn(item)
         if ";" in item or any(character.isspace() for character in item):
             return "error", f"{NO_ITEM[1]}: items are separated by a comma alone"
         return "error", NO_ITEM[1] + (f": write `{instead}`" if instead else "")
+    if fault is None and (typo := find_item_typo(item)) is not None and not _is_ipv4_mapped(item):
+        return "warning", typo + (_format_range_hint(item) if "-" in item else "")
     if fault is not None or (is_harmless(item) and not _is_ipv4_mapped(item)):
         # most lists have no other item, and an operator need not hold the profiles of all clients
         return fault
     return _find_go_difference(item) or _find_harm(item)
+
+
+def _find_invisible_character(item: str) -> str | None:
+    for character in item:
+        is_invisible = unicodedata.category(character) in _INVISIBLE or character in _NO_BREAK_SPACES
+        if is_invisible and not (character.isascii() and character.isspace()):
+            return f"has the invisible character U+{ord(character):04X}: delete it"
+    return None
+
+
+def _encode_idn(item: str) -> str | None:
+    """Return the ASCII form of a name with other letters; None if it is not a valid name."""
+    if item.isascii():
+        return None
+    from transom.proxy.clients.urls import Idn, UnreadableHostError, to_idn
+
+    try:
+        name = to_idn(item.removeprefix("*"), Idn.ASCII)
+    except UnreadableHostError:
+        return None
+    return name if find_item_fault(name) is None else None
+
+
+def _format_range_hint(item: str) -> str:
+    from transom.proxy.clients.meaning import parse_no_proxy_item
+
+    forms = parse_no_proxy_item(item).forms
+    networks = next((form for form in forms if all("/" in network for network in form)), ())
+    return f", such as `{','.join(networks)}`" if networks else ""
 
 
 def _is_ipv4_mapped(item: str) -> bool:

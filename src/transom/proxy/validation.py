@@ -11,6 +11,7 @@ from transom.common.escaping import explain_invalid_name
 from transom.proxy import labels, networks, no_proxy_findings, proxy_url
 from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.layers import BASE, Layer
+from transom.proxy.no_proxy import ALL, BLANKS
 from transom.proxy.objects import EgressProxy, EgressProxySpec, Proxy, SecretObject, SettingsObjects
 from transom.proxy.placeholders import find_placeholder
 from transom.proxy.secret import REDACTED, Secret
@@ -74,6 +75,9 @@ def _check_spec(layer: Layer, place: Place) -> Iterator[Finding]:
         yield place.build_error(
             ("spec", "noProxy"), "stands without a proxy: set spec.httpProxy or spec.httpsProxy, or take it out"
         )
+    elif spec.no_proxy and spec.no_proxy.strip(BLANKS) == ALL:
+        message = "`*` is every host: nothing uses the proxy; list the hosts that need no proxy"
+        yield place.build_warning(("spec", "noProxy"), message, spec.no_proxy)
 
 
 def _check_urls(layer: Layer, place: Place) -> Iterator[Finding]:

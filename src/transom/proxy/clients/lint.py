@@ -153,6 +153,8 @@ def _find_rule_fault(text: str, present: set[str], *, alone: bool) -> tuple[Leve
     fault = no_proxy.find_item_fault(item)
     if fault is None and item.endswith(".") and item.rstrip(".") not in present:
         fault = ("warning", "the dot at the end is read by few")
+    if fault is None and (typo := no_proxy.find_item_typo(item)) is not None:
+        fault = ("warning", typo)
     if fault is not None:
         return fault[0], f"it {fault[1]}"
     if item != text:

@@ -187,6 +187,11 @@ def format_network(network: Network) -> str:
     return f"{format_address((network[0], network[1]))}/{network[2]}"
 
 
+def _without_host_bits(network: Network) -> Network:
+    family, value, bits = network
+    return family, value & ~((1 << ((32 if family == 4 else 128) - bits)) - 1), bits
+
+
 def _build_networks_meaning(text: str, networks: list[Network]) -> ItemMeaning:
     wanted: list[str] = []
     outside: list[str] = []
@@ -199,7 +204,7 @@ def _build_networks_meaning(text: str, networks: list[Network]) -> ItemMeaning:
         beyond = base + size if base + size < 1 << width else base - 1
         if beyond >= 0 and not any(beyond & ~((1 << (width - b)) - 1) == v for _, v, b in networks):
             outside.append(f"http://{_format_host((family, beyond))}/")
-    proper = tuple(format_network(network) for network in networks)
+    proper = tuple(format_network(_without_host_bits(network)) for network in networks)
     addresses = [
         format_address((family, (value & ~((1 << (width - bits)) - 1)) + offset))
         for family, value, bits in networks
@@ -210,7 +215,9 @@ def _build_networks_meaning(text: str, networks: list[Network]) -> ItemMeaning:
     total = sum(1 << min(20, (32 if family == 4 else 128) - bits) for family, _, bits in networks)
     if total == len(addresses) <= _MAX_LISTED:
         forms += [tuple(addresses), (*proper, *addresses), (text, *addresses)]
-    forms += [proper, (*proper, text)]
+    # some clients read only the address before the slash
+    hosts = tuple(format_address((family, value)) for family, value, _ in networks)
+    forms += [proper, *([(*proper, *hosts)] if proper != tuple(map(format_network, networks)) else []), (*proper, text)]
     return ItemMeaning(
         f"the addresses in {', '.join(proper)}",
         wanted=tuple(wanted),
