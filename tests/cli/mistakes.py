@@ -211,13 +211,29 @@ def _of_our_own() -> Iterator[Mistake]:
     binary["binaryData"] = {"ca-bundle.crt": base64.b64encode(CA.encode("utf-16")).decode()}
     found = (error("ConfigMap/transom-system/ca", "binaryData[ca-bundle.crt]"),)
     yield Mistake(37, "a CA in UTF-16", written(trusting, binary), found)
+    lines = CA.strip().splitlines()
+    damaged = (
+        ("base64 of a CA", base64.b64encode(CA.encode()).decode()),
+        ("the path of a CA", "/etc/ssl/corp-ca.pem"),
+        ("the file name of a CA", "corp-ca.crt"),
+        ("a CA with spaces for line breaks", " ".join(lines)),
+        ("a CA in one line", "".join(lines)),
+        ("a CA with line breaks in letters", "\\n".join(lines)),
+    )
+    for name, pasted in damaged:
+        found = (error("ConfigMap/transom-system/ca", "data[ca-bundle.crt]"),)
+        yield Mistake(38, name, written(trusting, bundle(pasted)), found)
+    opens = secret(stringData={"private-key.pem": "~/.ssh/id_ed25519"})
+    yield Mistake(
+        38, "the path of a key", written(egress(**GOOD), instance(), opens), (error(OPENED, "data[private-key.pem]"),)
+    )
     yield Mistake(38, "a CA of comments", written(trusting, bundle("# the CA\n")), (error(BASE, "spec.trustedCA.name"),))
     yield Mistake(
         38, "a name that is none", written(egress(**GOOD, trustedCA={"name": "corp_ca"})), (error(BASE, "spec.trustedCA.name"),)
     )
     yield Mistake(38, "a name alone", written(egress(**GOOD, trustedCA="ca")), (error(BASE, "spec.trustedCA"),))
     pac = egress(**GOOD | {"httpProxy": "http://p.x/proxy.pac"})
-    yield Mistake(39, "a PAC file", written(pac), (warning(BASE, "spec.httpProxy"),))
+    yield Mistake(39, "a PAC file", written(pac), (error(BASE, "spec.httpProxy"),))
     yield Mistake(
         39,
         "IPv6 without brackets",

@@ -154,9 +154,9 @@ def _of_hosts() -> Iterator[Row]:
     key = secret(stringData={"private-key.pem": KEY})
     for name, spec, *item in (
         ("no address", {"address": ""}, "spec.address", "for example win-1.example.com"),
-        ("address with port", {"address": "10.0.0.7:22"}, "spec.address", "for example win-1.example.com"),
-        ("address with user", {"address": "Administrator@10.0.0.7"}, "spec.address", "for example win-1.example.com"),
-        ("address in brackets", {"address": "[fd00::1]"}, "spec.address", "brackets and ports have no place here"),
+        ("address with port", {"address": "10.0.0.7:22"}, "spec.address", "move the port to spec.port; write `10.0.0.7`"),
+        ("address with user", {"address": "Administrator@10.0.0.7"}, "spec.address", "move the user name to spec.username"),
+        ("address in brackets", {"address": "[fd00::1]"}, "spec.address", "remove the brackets; write `fd00::1`"),
         ("three numbers", {"address": "10.0.7"}, "spec.address", "IP address"),
         ("port 0", {"port": 0}, "spec.port", "1 to 65535"),
         ("no user", {"username": ""}, "spec.username", "for example Administrator"),

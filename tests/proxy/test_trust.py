@@ -128,6 +128,31 @@ def test_concerns(text: str, says: list[str]) -> None:
     assert all(part in message for part, message in zip(says, found, strict=True))
 
 
+def as_version_1(text: str) -> str:
+    """Return a certificate without extensions as one of version 1; its signature no longer fits."""
+
+    def read_content(data: bytes) -> bytes:
+        return data[2 + data[1] - 0x80 :]
+
+    def build_sequence(content: bytes) -> bytes:
+        size = len(content).to_bytes(1 if len(content) < 256 else 2, "big")
+        return bytes((0x30, 0x80 + len(size))) + size + content
+
+    content = read_content(der(text))
+    end = 2 + content[1] - 0x80 + int.from_bytes(content[2 : 2 + content[1] - 0x80], "big")
+    version = b"\xa0\x03\x02\x01\x02"
+    data = build_sequence(build_sequence(read_content(content[:end]).removeprefix(version)) + content[end:])
+    return format_pem([Certificate(data, None)])
+
+
+def test_version_1_is_a_concern_unless_self_issued() -> None:
+    own = as_version_1(certificate("Old Root", authority=None))
+    issued = as_version_1(certificate("proxy.corp.example", "Root", authority=None))
+    assert list(iter_certificate_warnings(parse_bundle(own).certificates, NOW)) == []
+    (found,) = (message for _, message in iter_certificate_warnings(parse_bundle(ROOT + issued).certificates, NOW))
+    assert "is probably not a CA: CN=proxy.corp.example" in found
+
+
 def with_negative_serial(text: str) -> str:
     """Return a certificate whose serial number has the sign bit; nothing else of it changes."""
     data = bytearray(der(text))
@@ -186,6 +211,7 @@ def test_inspect_refuses(tmp_path: Path) -> None:
     for text, says in (
         (ROOT + broken("CERTIFICATE"), f"certificate 2 (line {len(ROOT.splitlines()) + 1})"),
         ("nothing", "no certificate found"),
+        (private_key(), "this is a private key, not a certificate\n"),
     ):
         file.write_text(text)
         ran = run("trust", "inspect", str(file), "-o", "json")

@@ -11,6 +11,7 @@ from tests.support.bundles import NOW, cluster, private_key, secret, write
 
 from transom.sources.directory import load_objects
 from transom.sources.examination import examine_objects
+from transom.windows.nodes.windows_instance import find_host_address_fault
 from transom.windows.nodes.windows_instance import read_private_key as key_of
 
 KEY = secret("cloud-private-key", stringData={"private-key.pem": private_key()})
@@ -45,6 +46,8 @@ def instance(name: str = "win-1", **spec: Any) -> dict[str, Any]:
         ({"address": "win_1.corp"}, []),
         ({"address": "win-1.corp."}, []),
         ({"address": ""}, ["spec.address"]),
+        ({"address": "0.0.0.0"}, ["spec.address"]),
+        ({"address": "::"}, ["spec.address"]),
         ({"address": None}, ["spec.address"]),
         ({"address": "[2001:db8::7]"}, ["spec.address"]),
         ({"address": "10.0.0.7:22"}, ["spec.address"]),
@@ -150,3 +153,29 @@ def test_another_version_of_the_api(tmp_path: Path) -> None:
 def test_another_kind_of_ours(tmp_path: Path) -> None:
     found = examine_objects(load_objects([write(tmp_path, instance() | {"kind": "EgressProxies"})]), NOW)
     assert [error.field for error in found.errors] == ["kind"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[fd00::1]", "remove the brackets; write `fd00::1`"),
+        ("[fd00::1]:22", "remove the brackets, move the port to spec.port; write `fd00::1`"),
+        ("10.0.0.1 ", "remove the spaces around it; write `10.0.0.1`"),
+        ("ssh://10.0.0.1", "remove the scheme; write `10.0.0.1`"),
+        ("Administrator@10.0.0.1", "move the user name to spec.username; write `10.0.0.1`"),
+        (
+            "ssh://bob:hunter2/x@10.0.0.1:22",
+            "spec.username, move the port to spec.port; write `10.0.0.1`",
+        ),
+        ("10.0.0.11/32", "remove the prefix length; write `10.0.0.11`"),
+        ("010.0.0.11", "remove the leading zeros; write `10.0.0.11`"),
+        ("10.0.0.1:22", "move the port to spec.port; write `10.0.0.1`"),
+        ("bücher.example", "use its ASCII form; write `xn--bcher-kva.example`"),
+        ("0.0.0.0", "write an address of the host"),
+        ("a b", "for example win-1.example.com"),
+    ],
+)
+def test_a_wrong_address_has_its_correction(text: str, message: str) -> None:
+    fault = find_host_address_fault(text) or ""
+    assert message in fault
+    assert "hunter2" not in fault

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from transom.proxy.objects import ConfigMap
+from transom.proxy.pem_text import FILE_PATH, LOST_LINE_BREAKS, is_encoded_pem, is_file_path
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -32,6 +33,8 @@ _JOINED = "----------BEGIN "
 _UNREADABLE = "(name cannot be read)"
 _UNDECODED = (ValueError, TypeError)
 """The exceptions of cryptography for a name, which it decodes when it is read: a common name may be a bit string."""
+PRIVATE_KEY: Final = "this is a private key, not a certificate"
+_BEGIN = re.compile(r"-----BEGIN CERTIFICATE-----[ \t]*[^\s]")
 INJECT_LABEL = "transom.dev/inject-trusted-cabundle"
 OPENSHIFT_LABEL = "config.openshift.io/inject-trusted-cabundle"
 SYSTEM_CA_FILE = "/etc/ssl/certs/ca-certificates.crt"
@@ -115,6 +118,13 @@ class Certificate(msgspec.Struct, frozen=True, eq=False):
             # extensions that cannot be read say nothing
             return True
         return bool(constraints.value.ca)
+
+    @property
+    def has_no_extensions(self) -> bool:
+        """Whether it has version 1, which has no basic constraints."""
+        from cryptography import x509
+
+        return self.parsed.version is x509.Version.v1
 
     @property
     def store(self) -> Literal["ROOT", "CA"]:
@@ -219,6 +229,15 @@ def parse_bundle(text: str | bytes) -> Bundle:
     return Bundle(tuple(certificates), tuple(problems))
 
 
+def explain_missing_certificates(text: str) -> str | None:
+    """Return why a text holds no certificate, although its writer put one there in another form; None if none is in it."""
+    if is_encoded_pem(text, "CERTIFICATE"):
+        return "is base64 of PEM: put the PEM itself there, which begins with `-----BEGIN CERTIFICATE-----`"
+    if _BEGIN.search(text):
+        return LOST_LINE_BREAKS
+    return f"holds no certificate: {FILE_PATH}" if is_file_path(text) else None
+
+
 def format_pem(certificates: Iterable[Certificate]) -> str:
     r"""Format the certificates as PEM: 64 characters a line, `\n` line ends, nothing else."""
     blocks = []
@@ -255,6 +274,12 @@ def iter_certificate_warnings(certificates: Iterable[Certificate], now: datetime
                 certificate,
                 f"is not a CA (basic constraints): {certificate.subject}; if it is the proxy's own, "
                 "the bundle needs the CA that signed it",
+            )
+        elif certificate.has_no_extensions and not certificate.self_issued:
+            yield (
+                certificate,
+                f"is probably not a CA: {certificate.subject}; it has version 1, which does not say so, and another issuer "
+                f"({certificate.issuer}). If it is the proxy's own, the bundle needs the CA that signed it",
             )
         if not certificate.self_issued:
             if subjects is None:
@@ -299,11 +324,7 @@ def _has_joined_blocks(body: str) -> bool:
 
 def _parse_certificate(label: str, body: str | None) -> Certificate | tuple[Literal["error", "warning"], str]:
     if "PRIVATE KEY" in label or (body is not None and _has_joined_blocks(body) and "PRIVATE KEY-----" in body):
-        return (
-            "error",
-            "this is a private key, and so compromised, since everyone who may read this object has it: remove it from the "
-            "bundle, and replace the key pair",
-        )
+        return "error", PRIVATE_KEY
     if body is None:
         return "error", f"the block `{label}` has no matching BEGIN and END line"
     if _has_joined_blocks(body):

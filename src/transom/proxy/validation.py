@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from transom.common.escaping import explain_invalid_name
+from transom.common.escaping import escape_key, explain_invalid_name
 from transom.proxy import labels, networks, no_proxy_findings, proxy_url
 from transom.proxy.finding import Finding, Path, Place
 from transom.proxy.layers import BASE, Layer
@@ -15,7 +15,7 @@ from transom.proxy.no_proxy import ALL, BLANKS
 from transom.proxy.objects import EgressProxy, EgressProxySpec, Proxy, SecretObject, SettingsObjects
 from transom.proxy.placeholders import find_placeholder
 from transom.proxy.secret import REDACTED, Secret
-from transom.proxy.trust import iter_certificate_warnings, parse_bundle
+from transom.proxy.trust import PRIVATE_KEY, explain_missing_certificates, iter_certificate_warnings, parse_bundle
 from transom.proxy.url import InvalidURL, parse
 
 BUNDLE_KEY: Final = "ca-bundle.crt"
@@ -23,6 +23,12 @@ APP_KINDS: Final = ("App", "HelmRelease")
 """What `spec.apps` may name: Giant Swarm's App, Flux's HelmRelease."""
 _IS_LAYER: Final = f"every other EgressProxy is for workload clusters. Remove it here, or rename this object to `{BASE}`"
 _SERVICE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,256}")
+_COMPROMISED_KEY: Final = (
+    f"{PRIVATE_KEY}, and so compromised, since everyone who may read this object has it: remove it from the bundle, and "
+    "replace the key pair"
+)
+_ESCAPE: Final = re.compile(r"[0-9A-Fa-f]{2}")
+"""The digits of a percent-encoded byte."""
 _LONGEST_URL: Final = 8_192
 _LONGEST_CREDENTIAL: Final = 2_048
 """Characters; Windows holds 32,767 in a variable, and an escape takes up to 12 for one."""
@@ -162,10 +168,20 @@ def _check_credential(secret: SecretObject, key: str, place: Place) -> Iterator[
         yield secret.place.build_error(path, f"is empty; {place.object} needs it")
     elif len(credential.reveal()) > _LONGEST_CREDENTIAL:
         yield secret.place.build_error(path, f"has more than {_LONGEST_CREDENTIAL:,} characters")
-    elif credential.reveal().endswith("\n"):
-        yield secret.place.build_warning(
-            path, "ends with a line break, which becomes a part of it: was it made with `echo` without -n?"
-        )
+    else:
+        for concern in _iter_credential_concerns(key, credential.reveal()):
+            yield secret.place.build_warning(path, concern)
+
+
+def _iter_credential_concerns(key: str, text: str) -> Iterator[str]:
+    if not text:
+        yield "is empty: the proxy gets a user name without a password"
+    if text.endswith(("\n", "\r")):
+        yield "ends with a line break, which becomes a part of it: was it made with `echo` without -n?"
+    if key == "username" and ":" in text:
+        yield "has a colon, at which the proxy splits user name and password (RFC 7617): is the password a part of it?"
+    if "%" in text and all(_ESCAPE.match(part) for part in text.split("%")[1:]):
+        yield "looks percent-encoded, for example `%40` for `@`: write the text itself, since Transom encodes it"
 
 
 def _check_trusted_ca(reference: tuple[str, str], place: Place, objects: SettingsObjects, now: datetime) -> Iterator[Finding]:
@@ -190,7 +206,9 @@ def _check_trusted_ca(reference: tuple[str, str], place: Place, objects: Setting
         yield config_map.place.build_error(("binaryData", BUNDLE_KEY), message)
         return
     if BUNDLE_KEY not in config_map.data:
-        yield place.build_error(path, f"ConfigMap {'/'.join(reference)} has no key `{BUNDLE_KEY}`")
+        other = next((name for name, text in config_map.data.items() if "-----BEGIN CERTIFICATE" in text), None)
+        hint = f": it exists as `{escape_key(other)}`, rename it" if other is not None else ""
+        yield place.build_error(path, f"ConfigMap {'/'.join(reference)} has no key `{BUNDLE_KEY}`{hint}")
         return
     key: Path = ("data", BUNDLE_KEY)
     if (placeholder := find_placeholder(config_map.data[BUNDLE_KEY], secret=True)) is not None:
@@ -198,6 +216,8 @@ def _check_trusted_ca(reference: tuple[str, str], place: Place, objects: Setting
         return
     bundle = parse_bundle(config_map.data[BUNDLE_KEY])
     for problem in bundle.problems:
+        if problem.message == PRIVATE_KEY:
+            problem = msgspec.structs.replace(problem, message=_COMPROMISED_KEY)  # noqa: PLW2901
         report = config_map.place.build_error if problem.severity == "error" else config_map.place.build_warning
         line, column = config_map.place.locate((*key, problem.line))
         if line and (line, column) != config_map.place.locate(key):
@@ -206,7 +226,10 @@ def _check_trusted_ca(reference: tuple[str, str], place: Place, objects: Setting
         else:
             yield report(key, str(problem))
     if not bundle.certificates and not any(problem.severity == "error" for problem in bundle.problems):
-        yield place.build_error(path, f"ConfigMap {'/'.join(reference)} holds no certificate in `{BUNDLE_KEY}`")
+        if fault := explain_missing_certificates(config_map.data[BUNDLE_KEY]):
+            yield config_map.place.build_error(key, fault)
+        else:
+            yield place.build_error(path, f"ConfigMap {'/'.join(reference)} holds no certificate in `{BUNDLE_KEY}`")
     for certificate, text in iter_certificate_warnings(bundle.certificates, now):
         yield config_map.place.build_warning(key, f"certificate {bundle.certificates.index(certificate) + 1} {text}")
 

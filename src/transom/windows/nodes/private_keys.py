@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from transom.common.key_algorithms import has_permitted_algorithm, iter_pkcs8_heads
+from transom.proxy.pem_text import FILE_PATH, LOST_LINE_BREAKS, is_encoded_pem, is_file_path
 from transom.proxy.secret import Secret
 
 _LENGTH: Final = 4
@@ -60,7 +61,7 @@ def _find_fault(key: Secret) -> str | None:
     line = text[begin.start() :].partition("\n")[0]
     end = f"-----END {begin[1]}PRIVATE KEY-----"
     if end in line or line != begin[0]:
-        return "has lost its line breaks: BEGIN and END are lines of their own; in YAML, write it as a block with `|`"
+        return LOST_LINE_BREAKS
     if f"\n{end}" not in text:
         return "is cut off: its END line is missing"
     return _find_parse_error(text[begin.start() :])
@@ -75,13 +76,9 @@ def _describe_other_content(text: str) -> str:
         )
     if "-----BEGIN CERTIFICATE" in text:
         return f"{NOT_A_KEY}: it is a certificate"
-    try:
-        inner = binascii.a2b_base64("".join(text.split()), strict_mode=True)
-    except ValueError:
-        return NOT_A_KEY
-    if b"PRIVATE KEY-----" in inner:
+    if is_encoded_pem(text, "PRIVATE KEY"):
         return f"{NOT_A_KEY}: it is base64 of one; `data` takes base64 of the key once, `stringData` takes the key itself"
-    return NOT_A_KEY
+    return f"{NOT_A_KEY}: {FILE_PATH}" if is_file_path(text) else NOT_A_KEY
 
 
 def has_passphrase(key: str) -> bool:

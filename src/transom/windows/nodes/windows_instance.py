@@ -26,6 +26,9 @@ _OTHER_KEYS: Final = ("ssh-privatekey", "id_ed25519", "id_rsa", "id_ecdsa", "ide
 PREVIOUS: Final = "private-key.previous.pem"
 _LABEL = r"[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?"
 _DNS_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\.?\Z")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_BRACKETED = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::([0-9]+))?")
+_DOTTED = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){3}")
 _ED25519: Final = 32
 """Bytes of an Ed25519 key (RFC 8709, section 4)."""
 _KEY_TYPES: Final = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
@@ -138,11 +141,8 @@ def examine_instances(instances: Iterable[WindowsInstance], objects: SettingsObj
 
 def _examine_instance(instance: WindowsInstance, objects: SettingsObjects) -> Iterator[Finding]:
     spec, place = instance.spec, instance.place
-    if not is_address(spec.address):
-        hint = (
-            "brackets and ports have no place here" if spec.address[:1] == "[" else "for example win-1.example.com or 10.0.0.7"
-        )
-        yield place.build_error(("spec", "address"), f"must be a DNS name or an IP address; {hint}")
+    if (fault := find_host_address_fault(spec.address)) is not None:
+        yield place.build_error(("spec", "address"), fault)
     if not 1 <= spec.port <= 65535:
         yield place.build_error(("spec", "port"), "must be 1 to 65535")
     if spec.username and not spec.username.isprintable():
@@ -201,6 +201,65 @@ def is_address(text: str) -> bool:
         # a name whose last label is a number is a mistyped IPv4 address (WHATWG URL, "ends in a number")
         return bool(_DNS_NAME.match(text)) and not text.rstrip(".").rsplit(".", 1)[-1].isdigit()
     return True
+
+
+def find_host_address_fault(text: str) -> str | None:
+    """Return why `spec.address` is not the address of a host, and what to write; None if it can be one."""
+    if is_address(text):
+        plain = parse_ip_address(text)
+        if plain is None or not ipaddress.ip_address(plain).is_unspecified:
+            return None
+        return "is every address of a machine, not one to connect to: write an address of the host in your network"
+    changes, address = _correct_address(text)
+    if not is_address(address):
+        return "must be a DNS name or an IP address; for example win-1.example.com or 10.0.0.7"
+    return f"must be a DNS name or an IP address: {', '.join(changes)}; write `{address}`"
+
+
+def _correct_address(text: str) -> tuple[list[str], str]:
+    """Return how to change the text of a mistyped address, and the address that is left of it."""
+    changes = []
+    address = text.strip()
+    if address != text:
+        changes.append("remove the spaces around it")
+    if match := _SCHEME.match(address):
+        changes.append("remove the scheme")
+        address = address[match.end() :]
+    address, slash, path = address.partition("/") if "@" not in address else _split_path_after_user(address)
+    if slash:
+        changes.append("remove the prefix length" if path.isdecimal() else "remove the path")
+    user, at, address = address.rpartition("@")
+    if at:
+        changes.append("move the user name to spec.username" if user else "remove the `@`")
+    if match := _BRACKETED.fullmatch(address):
+        changes.append("remove the brackets")
+        address, port = match[1], match[2]
+    else:
+        host, colon, port = address.rpartition(":")
+        address, port = (host, port) if colon and ":" not in host and port.isdecimal() else (address, "")
+    if port:
+        changes.append("move the port to spec.port")
+    return _correct_name(changes, address)
+
+
+def _split_path_after_user(text: str) -> tuple[str, str, str]:
+    user, at, rest = text.rpartition("@")
+    host, slash, path = rest.partition("/")
+    return f"{user}{at}{host}", slash, path
+
+
+def _correct_name(changes: list[str], address: str) -> tuple[list[str], str]:
+    if _DOTTED.fullmatch(address):
+        plain = ".".join(str(int(number)) for number in address.split("."))
+        return ([*changes, "remove the leading zeros"] if plain != address else changes), plain
+    if not address.isascii():
+        from transom.proxy.clients.urls import Idn, UnreadableHostError, to_idn
+
+        try:
+            return [*changes, "use its ASCII form"], to_idn(address, Idn.ASCII)
+        except UnreadableHostError:
+            return changes, ""
+    return changes, address
 
 
 def find_address_fault(text: str) -> str | None:
