@@ -94,7 +94,7 @@ def test_what_is_printed_is_on_the_page(tmp_path: Path) -> None:
     for command, arguments in (
         ("validate", ("-f", directory)),
         ("no-proxy merge", ("-f", directory)),
-        ("no-proxy check", ("http://a.b", "--client", "go")),
+        ("no-proxy check", ("http://a.b", "--client", "go", "--no-proxy", "")),
         ("trust inspect", (str(tmp_path / "ca.pem"),)),
         ("pods explain", ("-f", directory)),
     ):

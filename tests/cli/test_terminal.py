@@ -146,7 +146,8 @@ def test_a_disk_that_is_full(arguments: tuple[str, ...], tmp_path: Path) -> None
 
 def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     environment = Terminal(tmp_path).environment
-    for arguments in (("manifests", "--image", "registry.example/transom:1"), ("no-proxy", "check", "http://a.b")):
+    check = ("no-proxy", "check", "http://a.b", "--no-proxy", "")
+    for arguments in (("manifests", "--image", "registry.example/transom:1"), check):
         process = subprocess.Popen(transom(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
         assert process.stdout is not None
         assert process.stderr is not None
@@ -183,5 +184,6 @@ def test_a_state_directory_that_cannot_be_written_is_named(
     state.mkdir()
     (state / "hosts").touch()
     ran = run("diff", "-f", manifests)
-    assert f"nothing was done, since it cannot be kept to one command at a time: {state}/hosts: File exists" in ran.err
+    told = f"nothing was done, since it cannot be kept to one command at a time: {state}/hosts: File exists; XDG_STATE_HOME"
+    assert told in ran.err
     assert "Transom itself" not in ran.err

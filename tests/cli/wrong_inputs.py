@@ -391,6 +391,9 @@ def _of_commands() -> Iterator[Row]:
     yield refused("manifests: controllers", "manifests", "--controllers", "x", told=("--controllers", "egress"))
     yield from _of_clusters()
     yield from _of_words()
+    yield from _of_extra_arguments()
+    yield from _of_credentials()
+    yield from _of_empty_paths()
     yield refused("payload: base", "payload", "build", "{d}", "--base", "{d}", told=("--base: name the directory", "--image"))
     yield refused("payload: image", "payload", "build", "{d}", "--image", "{d}", told=("--image", "already exists"))
     yield refused("payload: nowhere", "payload", "check", "{d}", told=("{d}/payload.yaml", "No such file"))
@@ -428,6 +431,103 @@ def _of_words() -> Iterator[Row]:
     yield refused("run: address", "run", "--bind-address", "x", told=("--bind-address", "0.0.0.0:8080"))
     yield refused("webhook: policy", "webhook", "--failure-policy", "x", told=("--failure-policy", "Ignore nor Fail"))
     yield refused("manifests: part", "manifests", "--part", "x", told=("--part", "crds", "rbac"))
+
+
+def _of_extra_arguments() -> Iterator[Row]:
+    files = of(egress(**PROXY), instance(), secret(stringData={"private-key.pem": KEY}))
+    for command in ("apply", "validate", "render"):
+        yield refused(f"{command}: no -f", command, "{d}", told=("({d})", "did you mean -f {d}?"), files=files)
+    for command in ("apply", "rollback", "diff"):
+        yield refused(
+            f"{command}: a host", command, "win-1", "-f", "{d}", told=("(win-1)", "did you mean --limit win-1?"), files=files
+        )
+    yield refused(
+        "apply: two hosts",
+        "apply",
+        "-f",
+        "{d}",
+        "--limit",
+        "win-1",
+        "win-2",
+        told=("(win-2)", "did you mean --limit win-1,win-2?"),
+        files=files,
+    )
+    yield refused(
+        "validate: files of a shell pattern",
+        "validate",
+        "-f",
+        "{d}/a.yaml",
+        "{d}/b.yaml",
+        told=("({d}/b.yaml)", "repeat -f for each file, or name the directory"),
+        files={"a.yaml": "", "b.yaml": ""},
+    )
+    for command in ("pause", "resume", "restart", "reconcile", "forget", "adopt", "check"):
+        told = ("No such option: -f", f"{command} works on a cluster only, which --context names")
+        yield refused(f"{command}: -f", command, "-f", "{d}", told=told)
+    yield refused(
+        "init: a key alone", "init", "{d}/new", "--proxy", "http://p.x:1", "--key", "{d}/k", told=("--host",), files={"k": KEY}
+    )
+    payload = ("payload", "default", "--output-dir", "{d}")
+    yield refused("payload beside manifests", *payload, told=("{d} has manifests (a.yaml)", "another directory"), files=files)
+    yield refused(
+        "capi check: manifests", "capi", "check", "-f", "{d}", told=("{d}: there is nothing to check",), code=3, files=files
+    )
+    told = ("no list", "--no-proxy LIST", "--env FILE")
+    yield refused("no-proxy check: no list", "no-proxy", "check", "https://a.x", told=told)
+    two = {"c": CA, "junk": "x"}
+    told = ("{d}/c:", "CN=Root", "{d}/junk: no certificate found")
+    yield refused("trust: one of two files", "trust", "inspect", "{d}/c", "{d}/junk", told=told, files=two)
+
+
+def _of_credentials() -> Iterator[Row]:
+    """URLs with a password where none is expected: it is in no message."""
+    check = ("no-proxy", "check", "--no-proxy", ".corp.example,http://u:hunter2@q.x")
+    for name, url, shown in (
+        ("port", "https://u:hunter2@api.x:99999", "'https://***@api.x:99999': port 99999"),
+        ("brackets", "https://u:hunter2@[bad/", "'https://***@[bad/'"),
+        ("scheme", "u:hunter2@api.x", "'***@api.x' is not a valid URL"),
+        (
+            "slash",
+            "https://u:hun/ter2:hunter2@api.x",
+            "'https://***@api.x'",
+        ),
+    ):
+        yield refused(f"password in a URL: {name}", *check, url, told=(shown,))
+    yield refused(
+        "password in a URL: valid",
+        *check,
+        "https://u:hunter2@api.corp.example/@a",
+        told=("https://***@api.corp.example/@a",),
+        code=0,
+    )
+    yield refused("password in a list", "no-proxy", "lint", "http://u:hunter2@a.x", told=("http://***@a.x",), code=1)
+    yield refused("password in a list: commas", "no-proxy", "lint", "http://u:hunter2,b@a.x", told=("***@a.x",), code=1)
+    init = ("init", "{d}/new", "--proxy", "http://p.x:1")
+    yield refused("password in a network", *init, "--pod-network", "u:hunter2@x", told=("`***@x` is not a CIDR",))
+    yield refused("password of a host", *init, "--host", "u:hunter2@x", told=("`***@x`: write USER@ADDRESS", "SSH key"))
+    yield refused("password of a manifest", "validate", "-f", "https://u:hunter2@x/a.yaml", told=("https://***@x/a.yaml",))
+    yield refused("password of an extra argument", "validate", "https://u:hunter2@x", told=("(https://***@x)",))
+    yield refused(
+        "password of a bundle", "trust", "inspect", "https://u:hunter2@x/a", told=("https://***@x/a: cannot be read",)
+    )
+    yield refused("password of a payload", "payload", "build", "https://u:hunter2@x", told=("***@x/payload.yaml",))
+    yield refused("password of an image", "manifests", "--image", "https://u:hunter2@x", told=("'https://***@x'",))
+    url = ("verify", "cluster", "--egress-url", "http://u:hunter2@x")
+    yield refused("password of an egress URL", *url, told=("'http://***@x' is not https",))
+
+
+def _of_empty_paths() -> Iterator[Row]:
+    for option, *command in (
+        ("'--filename' / '-f'", "apply", "-f", ""),
+        ("'--output-dir'", "render", "-f", "{d}", "--output-dir", ""),
+        ("'--output-dir'", "payload", "default", "--output-dir", ""),
+        ("'--kubeconfig'", "validate", "--kubeconfig", ""),
+        ("'--cases'", "no-proxy", "check", "--cases", ""),
+        ("'DIR'", "init", ""),
+        ("'DIR'", "payload", "build", ""),
+    ):
+        told = (option, "it is empty, perhaps because a variable is unset")
+        yield refused(f"empty: {' '.join(part for part in command if part)}", *command, told=told)
 
 
 ROWS = tuple(row for rows in (_of_settings, _of_hosts, _of_texts, _of_commands) for row in rows())

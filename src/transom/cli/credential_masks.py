@@ -6,43 +6,46 @@ from typing import Final
 
 from transom.proxy.secret import REDACTED, redact_userinfo, redact_variable
 
-_AUTHORITY: Final = re.compile(r"://([^/?#\\]*)")
-_PASSWORD_IN_TEXT: Final = re.compile(r"(?<=://)[^\s/@:]*:\S*@")
-"""A user name and a password in a sentence; the password may hold any letter but a space."""
+_PASSWORD_IN_TEXT: Final = re.compile(r"(:/{1,2})[^\s/@:]*:\S*@")
+"""A user name and a password in a sentence. The password may hold any letter but a space. A path has one slash of `://`."""
 
 
 def mask_passwords(message: str) -> str:
     """Return a message with the user name and the password of each URL in it as `***`."""
-    return _PASSWORD_IN_TEXT.sub(f"{REDACTED}@", message)
+    return _PASSWORD_IN_TEXT.sub(rf"\1{REDACTED}@", message)
 
 
 def mask_url(url: str) -> str:
-    """Return what a person wrote for a URL, without its userinfo.
+    """Return a URL without its userinfo, whether it is valid or not.
 
-    An `@` in the path, as of an npm package, stays, unless it may be the end of a password with a `/` in it.
+    An `@` behind the host, as of an npm package, stays, unless a password with a `/` may end there.
     """
-    authority = _AUTHORITY.search(url)
-    if authority is None:
-        return f"{REDACTED}@{url.rpartition('@')[2]}" if "@" in url else url
-    if "@" not in authority[1] and ":" not in authority[1]:
-        return url
-    if "@" not in url[authority.end() :]:
-        return redact_userinfo(url)
-    user = authority[1].rpartition("@")[0]
-    # with an `@` on both sides of the `/`, the first one ends the userinfo
-    return f"{url[: authority.start(1)]}{REDACTED}@{url[authority.start(1) + len(user) + 1 :]}" if user else redact_userinfo(url)
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return redact_variable("HTTP_PROXY", url)
+    authority = _get_authority(url)
+    userinfo, at, _ = authority.rpartition("@")
+    if at:
+        return f"{scheme}://{REDACTED}@{rest[len(userinfo) + 1 :]}"
+    return redact_userinfo(url) if ":" in authority else url
 
 
-def find_userinfo(url: str) -> str:
-    """Return the userinfo of a URL that `mask_url` changes; empty if it has none."""
-    authority = _AUTHORITY.search(url)
-    return authority[1].rpartition("@")[0] if authority else ""
+def mask_url_in_text(text: str, url: str) -> str:
+    """Return a text about a URL without the userinfo of that URL, in whatever case the text has it."""
+    userinfo = _get_authority(url).rpartition("@")[0]
+    if userinfo:
+        text = re.sub(re.escape(f"{userinfo}@"), f"{REDACTED}@", text, flags=re.IGNORECASE)
+    return mask_passwords(text)
+
+
+def _get_authority(url: str) -> str:
+    return re.split(r"[/?#\\]", url.partition("://")[2], maxsplit=1)[0]
 
 
 def list_item_masks(texts: Iterable[str]) -> dict[str, str]:
     """Return the items of NO_PROXY lists that may hold a password, each with what to show in its place.
 
-    A password may hold commas: what lies between an item with a `:` and a later one with an `@` is one URL.
+    A password may hold commas: from an item with a `:` to a later one with an `@`, all is masked.
     """
     from transom.proxy.no_proxy import is_ip
 
@@ -53,15 +56,17 @@ def list_item_masks(texts: Iterable[str]) -> dict[str, str]:
         if not ends:
             continue
         starts = [index for index, item in enumerate(items) if ":" in item and not is_ip(item.partition("/")[0])]
-        first = min([*starts, *ends])
-        for item in items[first : ends[-1] + 1]:
+        for item in items[min([*starts, *ends]) : ends[-1] + 1]:
             if item:
-                masks[item] = redact_variable("HTTP_PROXY", item) if "@" in item else REDACTED
+                masks[item] = mask_url(item) if "@" in item else REDACTED
     return masks
 
 
 def apply_masks(text: str, masks: Mapping[str, str]) -> str:
-    """Return a text with each masked item in it replaced, the longest first."""
-    for item in sorted(masks, key=len, reverse=True):
-        text = text.replace(item, masks[item])
-    return text
+    """Return a text with each masked item in it replaced."""
+    if not masks:
+        return text
+    # the longest first: one item may be a part of another
+    items = sorted(masks, key=len, reverse=True)
+    lowered = {item.lower(): masks[item] for item in items}
+    return re.sub("|".join(map(re.escape, items)), lambda match: lowered[match[0].lower()], text, flags=re.IGNORECASE)

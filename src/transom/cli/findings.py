@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 import typer
 
 from transom.cli.cluster import ClusterOptions, describe_server, run_with_client
+from transom.cli.credential_masks import mask_passwords
 from transom.cli.messages import print_to_stderr
 from transom.cli.output import ExitCode, fail, get_columns, wrap_line
 from transom.common.counting import format_count
@@ -110,7 +111,7 @@ def examine_or_fail(source: Source, *, needs_settings: bool = True) -> "tuple[Ob
 def to_json(finding: "Finding") -> dict[str, Any]:
     """Return a finding for JSON, with line and column if it is from a file (else 0)."""
     fields = ("severity", "file", "object", "field", "message", "line", "column")
-    return {field: getattr(finding, field) for field in fields}
+    return {field: getattr(finding, field) for field in fields} | {"file": mask_passwords(finding.file)}
 
 
 def print_findings(findings: "Iterable[Finding]", out: TextIO) -> None:
@@ -134,7 +135,7 @@ _HEADINGS = ("SEVERITY", "WHERE", "OBJECT", "FIELD", "MESSAGE")
 
 
 def _format_row(finding: "Finding") -> tuple[str, ...]:
-    where = finding.file + (f":{finding.line}:{finding.column}" if finding.line else "")
+    where = mask_passwords(finding.file) + (f":{finding.line}:{finding.column}" if finding.line else "")
     return tuple(map(escape_unprintable, (finding.severity, where, finding.object, finding.field, finding.message)))
 
 

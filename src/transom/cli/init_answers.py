@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import typer
 
+from transom.cli.credential_masks import mask_url
 from transom.cli.home import explain_unknown_home, is_home_known
 from transom.cli.messages import print_to_stderr
 from transom.cli.output import ExitCode, fail, get_columns, wrap_line
@@ -117,7 +118,7 @@ def parse_networks(text: str) -> list[str]:
         if is_ip(cidr):
             raise InvalidAnswer(f"`{cidr}` is an address, not a network: add the prefix length, such as {cidr}/16")
         for item in examine_networks(Networks(pod_network=(cidr,)), Place("", "")):
-            raise InvalidAnswer(f"`{cidr}` {item.message}")
+            raise InvalidAnswer(f"`{mask_url(cidr)}` {item.message}")
     return cidrs
 
 
@@ -148,6 +149,8 @@ def _parse_host(text: str) -> HostAnswer:
     from transom.windows.nodes.windows_instance import is_address
 
     username, _, place = text.rpartition("@")
+    if ":" in username:
+        raise InvalidAnswer(f"`{mask_url(text)}`: write USER@ADDRESS: Transom logs in with an SSH key, not with a password")
     head, colon, tail = place.rpartition(":")
     if is_address(place.removeprefix("[").removesuffix("]")):
         return HostAnswer(place.removeprefix("[").removesuffix("]"), username=username)

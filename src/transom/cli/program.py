@@ -12,6 +12,7 @@ import typer
 from transom.cli.examples import build_epilog
 from transom.cli.home import ensure_home_variables
 from transom.cli.output import ExitCode, exit_when_stopped, fail, open_streams, print_lines
+from transom.cli.usage_errors import TransomGroup, refuse_empty_paths
 from transom.common.revision import describe_version
 
 COMMANDS: Final = {
@@ -55,6 +56,7 @@ def build_program(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
     """Build the program with these commands."""
     made = typer.Typer(
         name="transom",
+        cls=TransomGroup,
         help="Egress proxy settings and trusted CAs for clusters with Windows worker nodes.",
         no_args_is_help=True,
         rich_markup_mode=None,
@@ -80,6 +82,7 @@ def get_program(called: str | None = None) -> Callable[..., Any]:
         # `transom completion` is the documented way
         if option.name in ("install_completion", "show_completion") and isinstance(option, typer.core.TyperOption):
             option.hidden = True
+    refuse_empty_paths(made)
     return made
 
 

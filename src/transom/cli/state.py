@@ -11,7 +11,7 @@ import base64
 import hashlib
 import os
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import msgspec
 import platformdirs
@@ -23,7 +23,7 @@ from transom.apply.roll_out import judge_result
 from transom.apply.settings_serialization import KeptSettings, decode, encode
 from transom.apply.target import Target
 from transom.cli.home import explain_unknown_home, is_home_known
-from transom.cli.output import ExitCode, add_path_to_errors, fail
+from transom.cli.output import ExitCode, fail
 from transom.common.regular_files import read_regular_file
 from transom.hosts import owner
 from transom.hosts.passes.base_pass import PassResult, PassSettings
@@ -49,8 +49,15 @@ def create_directory() -> Path:
         if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
             raise PermissionError(None, "it is not writable")
     except OSError as error:
-        fail(f"{path}: {error.strerror}; the state directory can be set by XDG_STATE_HOME", ExitCode.NOT_DONE)
+        _fail_without_directory(path, error)
     return path
+
+
+def _fail_without_directory(path: Path, error: OSError) -> NoReturn:
+    fail(
+        f"{error.filename or path}: {error.strerror}; XDG_STATE_HOME can name another directory for what Transom keeps",
+        ExitCode.NOT_DONE,
+    )
 
 
 def open_host_keys(*, required: bool = False) -> KnownHostsFile:
@@ -65,11 +72,14 @@ def build_pass_settings(
     clears_when_stopped: bool = True,
 ) -> PassSettings:
     """Build the settings of passes by this user on this machine: two commands never work on one host at once."""
-    with add_path_to_errors(create_directory()):
-        person = msgspec.structs.replace(owner.build_user_owner(create_directory()), manager=manager.name)
+    directory = create_directory()
+    try:
+        person = msgspec.structs.replace(owner.build_user_owner(directory), manager=manager.name)
+    except OSError as error:
+        _fail_without_directory(directory, error)
     return PassSettings(
         person,
-        claims=create_directory(),
+        claims=directory,
         timeouts=timeouts,
         patience=ServiceTimeouts.from_seconds(timeouts.service),
         adopts=manager.adopts,

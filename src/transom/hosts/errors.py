@@ -130,7 +130,7 @@ class Held(HostError):
         since = f", since boot {boot}" if boot is not None else ""
         super().__init__(
             f"the host is locked by {holder}{since}. "
-            "Wait until that pass has ended; if that process is dead, its lock ends with the next reboot"
+            "Wait until that pass has ended; if that process is dead, its lock ends with the next reboot of the host"
         )
         self.holder, self.boot = holder, boot
 

@@ -329,7 +329,7 @@ def check(
     for path in filename:
         if not Path(path).exists():
             fail(f"{path}: no such file or directory", ExitCode.NOT_READ)
-        for file in sorted(item for item in Path(path).rglob("*") if item.is_file()) if Path(path).is_dir() else [Path(path)]:
+        for file in _list_visible_files(Path(path)) if Path(path).is_dir() else [Path(path)]:
             if file.suffix in (".yaml", ".yml", ".json") and not file.name.endswith("manifest.json"):
                 objects += [SourceObject(str(file), item) for item in _read_objects([str(file)])]
             elif file.suffix in (".hcl", ".ps1", ".conf", "") and file.stat().st_size < _LARGEST:
@@ -337,12 +337,32 @@ def check(
     if not objects and not files:
         fail(f"{', '.join(filename)}: there is nothing to check", ExitCode.NOT_READ)
     findings = list(check_templates(objects, files))
+    if not (findings or files or any(_is_checked(item.object) for item in objects)):
+        fail(
+            f"{', '.join(filename)}: there is nothing to check: no object of Cluster API, no DaemonSet, no image files",
+            ExitCode.NOT_READ,
+        )
     if output is Format.TEXT:
         print_findings(findings, sys.stdout)
     else:
         print_data([msgspec.to_builtins(finding) for finding in findings], output)
     if findings:
         raise SystemExit(ExitCode.NOT_DONE)
+
+
+def _list_visible_files(directory: Path) -> list[Path]:
+    """Return the files below a directory but hidden ones, such as `.gitignore`."""
+    files = (item for item in directory.rglob("*") if item.is_file())
+    return sorted(file for file in files if not any(part.startswith(".") for part in file.relative_to(directory).parts))
+
+
+def _is_checked(item: Mapping[str, Any]) -> bool:
+    """Return True if `capi check` looks at objects of this kind."""
+    kind = item.get("kind")
+    if kind == "ConfigMap":
+        # a ClusterResourceSet applies the manifests in it
+        return "DaemonSet" in str(item.get("data"))
+    return kind in ("DaemonSet", "Installation") or "cluster.x-k8s.io" in str(item.get("apiVersion"))
 
 
 @capi.command(epilog=build_epilog("capi image"))

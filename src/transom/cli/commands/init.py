@@ -1,8 +1,10 @@
 """`transom init`: a directory of manifests to start from, by options, by questions, or by what a cluster says."""
 
+import contextlib
 import os
+import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -150,13 +152,18 @@ def init(
         _add_cluster_answers(answers, ClusterOptions(kubeconfig=kubeconfig, context=context), nodes=from_nodes)
     if not simulated and sys.stdin.isatty():
         ask_missing_answers(answers)
+        if key is not None and not answers.hosts:
+            print_to_stderr("transom: --key is not written: there are no hosts")
+    elif key is not None and not answers.hosts:
+        fail("--key is the SSH key for hosts: name them with --host, or with --from-nodes")
     _require_answers(answers)
     files = _build_files(answers, namespace)
     examined = _examine_files(files, namespace)
     print_findings(examined.findings, sys.stderr)
     if examined.errors:
         fail(f"nothing was written: the manifests would have {format_count(len(examined.errors), 'error')}", ExitCode.INVALID)
-    _write_manifests(directory, files, shown_by_host)
+    with _without_remains(directory):
+        _write_manifests(directory, files, shown_by_host)
     print_to_stderr(f"transom: wrote {', '.join(files)} to {directory}. Next:")
     if simulated:
         print_to_stderr(f"  transom simulate {directory} --detach")
@@ -295,6 +302,18 @@ def _examine_files(files: Mapping[str, list[dict[str, Any]]], namespace: str) ->
         for obj in objects:
             reader.add(obj, name, lambda _: (0, 0))
     return examine_objects(reader.build_objects(), datetime.now(UTC))
+
+
+@contextlib.contextmanager
+def _without_remains(directory: Path) -> Iterator[None]:
+    """Delete what an OSError in the block leaves of a directory that did not exist, and of its new parents."""
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    try:
+        yield
+    except OSError:
+        if missing:
+            shutil.rmtree(missing[-1], ignore_errors=True)
+        raise
 
 
 def _write_manifests(directory: Path, files: Mapping[str, list[dict[str, Any]]], host_private_key: str | None) -> None:

@@ -1,10 +1,12 @@
 """`transom no-proxy`: what programs make of a NO_PROXY list."""
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
+from transom.cli.credential_masks import apply_masks, list_item_masks, mask_url, mask_url_in_text
 from transom.cli.examples import build_epilog
 from transom.cli.findings import Source, load_and_examine, print_findings
 from transom.cli.messages import print_to_stderr
@@ -15,8 +17,10 @@ from transom.common.counting import format_count
 from transom.common.regular_files import MAX_BYTES, read_regular_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from transom.proxy.clients.decision import Decision
+    from transom.proxy.clients.lint import LintFinding
     from transom.proxy.clients.profile import ClientProfile
     from transom.proxy.merging import MergedNoProxy
 
@@ -108,9 +112,9 @@ def check(
 ) -> None:
     """Show which clients bypass the proxy for a URL, and why.
 
-    The command assumes that both proxies are set, in upper and lower case. Without --no-proxy, NO_PROXY is not set. With
-    --env, only the variables of FILE are set. Clients with another list syntax (wininet, java-nonproxyhosts, …) read LIST
-    in that syntax.
+    The command assumes that both proxies are set, in upper and lower case, and NO_PROXY as --no-proxy says. With --env, only
+    the variables of FILE are set. It does not read your own environment. Clients with another list syntax (wininet,
+    java-nonproxyhosts, …) read LIST in that syntax.
     """
     if cases is not None:
         if urls or value is not None or client or environment is not None:
@@ -122,16 +126,18 @@ def check(
     if not urls:
         fail("no URL: write transom no-proxy check URL --no-proxy LIST, or --cases FILE")
     from transom.proxy.clients.decision import decide
-    from transom.proxy.clients.urls import parse_url
 
     for url in urls:
-        try:
-            parse_url(url)
-        except ValueError as error:
-            fail(str(error))
+        _check_url(url)
     rows = _find_client_profiles(client or [_ALL])
+    if value is None and environment is None:
+        own = next(
+            (f'; --no-proxy "${name}" is that of this shell' for name in ("NO_PROXY", "no_proxy") if name in os.environ), ""
+        )
+        fail(f"no list: give --no-proxy LIST ('' is the empty list), or --env FILE{own}")
     variables = None if environment is None else _read_environment(environment)
-    decisions = [decide(row, url, value, environment=variables) for url in urls for row in rows]
+    masks = list_item_masks([value or "", *(variables or {}).values()])
+    decisions = [_mask_decision(decide(row, url, value, environment=variables), masks) for url in urls for row in rows]
     if output is not Format.TEXT:
         from msgspec import to_builtins
 
@@ -167,7 +173,10 @@ def lint(
     if (value is None) == (environment is None):
         fail("give either a list or --env: transom no-proxy lint LIST, or transom no-proxy lint --env FILE")
     names = tuple(_find_no_proxy_readers(client)) if client else NODE_CLIENTS
-    findings = find(value or "", names) if environment is None else lint_environment(_read_environment(environment), names)
+    variables = {"NO_PROXY": value or ""} if environment is None else _read_environment(environment)
+    found = find(value or "", names) if environment is None else lint_environment(variables, names)
+    masks = list_item_masks(variables[name] for name in ("NO_PROXY", "no_proxy") if name in variables)
+    findings = [_mask_finding(finding, masks) for finding in found]
     titles = {name: CLIENTS[name].full_title for finding in findings for name in finding.clients}
     if output is not Format.TEXT:
         from msgspec import to_builtins
@@ -182,6 +191,42 @@ def lint(
         print_lint(findings, names, titles)
     if any(finding.level != "note" for finding in findings):
         raise SystemExit(ExitCode.NOT_DONE)
+
+
+def _check_url(url: str, where: str = "") -> None:
+    """End the command if a URL is not valid; the message shows no credentials."""
+    from transom.proxy.clients.urls import parse_url
+
+    shown = mask_url(url)
+    for text in dict.fromkeys((shown, url)):
+        try:
+            parse_url(text)
+        except ValueError as error:
+            # of the URL itself, a message may repeat a part of the password
+            fail(f"{where}{error}" if text == shown else f"{where}{shown!r}: write / ? # \\ in a password as %2F %3F %23 %5C")
+
+
+def _mask_decision(decision: "Decision", masks: "Mapping[str, str]") -> "Decision":
+    """Return a decision without the userinfo of its URL, and without passwords of the list."""
+    import msgspec
+
+    return msgspec.structs.replace(
+        decision,
+        url=mask_url(decision.url),
+        item=None if decision.item is None else apply_masks(decision.item, masks),
+        reason=mask_url_in_text(apply_masks(decision.reason, masks), decision.url),
+    )
+
+
+def _mask_finding(finding: "LintFinding", masks: "Mapping[str, str]") -> "LintFinding":
+    """Return a finding without passwords of the list."""
+    import msgspec
+
+    if finding.item not in masks:
+        return finding
+    instead = None if finding.instead is None else apply_masks(finding.instead, masks)
+    problem = apply_masks(finding.problem, masks)
+    return msgspec.structs.replace(finding, item=masks[finding.item], problem=problem, instead=instead)
 
 
 def _find_client_profiles(names: "Iterable[str]") -> "list[ClientProfile]":
@@ -251,6 +296,7 @@ def _check_cases(path: str) -> None:
     import msgspec
 
     from transom.proxy.clients.cases import UnknownClientError, decide_case, read_case
+    from transom.proxy.secret import redact_variable
 
     answers: list[bytes] = []
     for number, line in enumerate(_read_lines(path), start=1):
@@ -259,14 +305,20 @@ def _check_cases(path: str) -> None:
         where = f"{path} line {number}: "
         try:
             fields, case = read_case(line)
+            _check_url(case.url, where)
             decision = decide_case(case)
         except UnknownClientError as error:
             _fail_unknown_client(error.name, where)
         except ValueError as error:
             fail(f"{where}{error}")
-        answers.append(
-            msgspec.json.encode({**fields, "bypass": decision.bypass, "item": decision.item, "reason": decision.reason})
-        )
+        masks = list_item_masks([case.no_proxy or "", *(case.env or {}).values()])
+        shown = _mask_decision(decision, masks)
+        fields["url"] = shown.url
+        if case.no_proxy is not None:
+            fields["no_proxy"] = apply_masks(case.no_proxy, masks)
+        if case.env is not None:
+            fields["env"] = {name: apply_masks(redact_variable(name, text), masks) for name, text in case.env.items()}
+        answers.append(msgspec.json.encode({**fields, "bypass": shown.bypass, "item": shown.item, "reason": shown.reason}))
     sys.stdout.flush()
     sys.stdout.buffer.write(b"".join(answer + b"\n" for answer in answers))
     sys.stdout.buffer.flush()

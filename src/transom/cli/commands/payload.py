@@ -1,8 +1,9 @@
 """`transom payload`: what a Windows worker is made of, as a directory."""
 
+import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -26,6 +27,7 @@ payload = typer.Typer(
     no_args_is_help=True,
 )
 Output = Annotated[Format, typer.Option("--output", "-o", help="The output format.")]
+_MANIFEST: Final = re.compile(rb"\bkind[\"']?\s*:\s*[\"']?(EgressProxy|WindowsInstance)\b")
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The payload directory.")]
 
 
@@ -59,6 +61,8 @@ def default(
     """
     from transom.payloads import shipped_payloads
 
+    if directory is not None:
+        _refuse_manifests(directory)
     if kind == "openshift":
         if kubernetes or csi_proxy:
             fail("--kubernetes-version and --csi-proxy are of --kind kubeadm", ExitCode.INVALID)
@@ -77,6 +81,16 @@ def default(
     if "cluster.yaml" in files:
         rights = ", and kube-proxy's rights" if kind == "kubeadm" else ""
         print_to_stderr(f"transom: kubectl apply -f {directory / 'cluster.yaml'}, once: RuntimeClasses of Windows pods{rights}")
+
+
+def _refuse_manifests(directory: Path) -> None:
+    """End the command if the directory has manifests: every command with -f would also read payload.yaml, and refuse it."""
+    for file in sorted(directory.glob("*")):
+        if file.suffix in (".yaml", ".yml", ".json") and file.is_file() and _MANIFEST.search(read_regular_file(file)):
+            fail(
+                f"--output-dir: {directory} has manifests ({file.name}), and commands with -f {directory} would read "
+                "payload.yaml as one of them: name another directory"
+            )
 
 
 def build_kubeadm_files(

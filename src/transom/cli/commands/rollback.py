@@ -61,12 +61,16 @@ def _find_previous_settings(targets: "Sequence[Target]") -> "tuple[list[Target],
     from transom.cli.state import HealthySettingsStore, create_directory
     from transom.hosts.passes.base_pass import PassResult
 
-    passed = HealthySettingsStore(create_directory())
+    directory = create_directory()
+    passed = HealthySettingsStore(directory)
     goals, unknown = [], {}
     for target in targets:
         egress = passed.find_previous_settings(target)
         if egress is None:
-            why = "not changed: no other settings are known here that this host was healthy with"
+            why = (
+                f"not changed: no earlier settings are recorded in {directory}: roll back on the machine that applied them, "
+                "or restore the old manifests and run `transom apply`"
+            )
             unknown[target.instance.place.object] = build_host_report(target, PassResult()).as_skipped(why)
         else:
             goals.append(msgspec.structs.replace(target, egress=egress))

@@ -34,7 +34,14 @@ def simulate(
         fail(f"{directory} contains no simulated host: `transom init DIR --simulated` creates one")
     if stop:
         _stop_detached(directory)
-    elif detach:
+        return
+    process = _find_detached(directory)
+    if process is not None:
+        fail(
+            f"{directory} is simulated already (process {process}): stop it with `transom simulate {directory} --stop`",
+            ExitCode.NOT_DONE,
+        )
+    if detach:
         _start_detached(directory)
     else:
         _run_simulator(directory)
@@ -51,7 +58,10 @@ def _run_simulator(directory: Path) -> None:
     try:
         asyncio.run(_serve_hosts(objects, read_regular_file(directory / HOST_KEY)))
     except OSError as error:
-        fail(f"{directory}: {error.strerror}: does another process simulate its hosts already?", ExitCode.NOT_DONE)
+        fail(
+            f"{directory}: {error.strerror}: does another process simulate its hosts already?",
+            ExitCode.NOT_DONE,
+        )
 
 
 def _start_detached(directory: Path) -> None:
@@ -82,16 +92,20 @@ def _start_detached(directory: Path) -> None:
         raise
 
 
-def _stop_detached(directory: Path) -> None:
-    file = directory / _PROCESS
+def _find_detached(directory: Path) -> int | None:
+    """Return the process that simulates the hosts of a directory in the background; None if there is none."""
     try:
-        process = int(read_regular_text(file))
+        process = int(read_regular_text(directory / _PROCESS))
         # another process may have the number by now
-        ours = b"simulate" in Path(f"/proc/{process}/cmdline").read_bytes()
+        return process if b"simulate" in Path(f"/proc/{process}/cmdline").read_bytes() else None
     except (OSError, ValueError):
-        ours = False
-    file.unlink(missing_ok=True)
-    if not ours:
+        return None
+
+
+def _stop_detached(directory: Path) -> None:
+    process = _find_detached(directory)
+    (directory / _PROCESS).unlink(missing_ok=True)
+    if process is None:
         fail(f"{directory}: no simulated hosts of this directory are running", ExitCode.NOT_DONE)
     os.kill(process, signal.SIGTERM)
     print_to_stderr(f"transom: stopped the simulated hosts of {directory}; their state is deleted")

@@ -8,11 +8,11 @@ import typer
 
 from transom.cli.examples import build_epilog
 from transom.cli.messages import print_to_stderr
-from transom.cli.output import ExitCode, Format, fail, print_data, print_lines
+from transom.cli.output import ExitCode, Format, print_data, print_lines
 from transom.common.regular_files import open_regular_file
 
 if TYPE_CHECKING:
-    from transom.proxy.trust import Certificate
+    from transom.proxy.trust import Certificate, ReadBundle
 
 _CONVERSIONS: Final = {
     "DER": "openssl x509 -inform der -in FILE",
@@ -30,15 +30,38 @@ def _trust() -> None:
 
 @trust.command(epilog=build_epilog("trust inspect"))
 def inspect(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file in PEM, DER or PKCS#7, or - for standard input.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Files in PEM, DER or PKCS#7, or - for standard input.")
+    ],
     output: Annotated[Format, typer.Option("--output", "-o", help="The output format.")] = Format.TEXT,
 ) -> None:
-    """Show the certificates of a bundle.
+    """Show the certificates of bundles.
 
     For each certificate, it shows subject, issuer, serial number, SHA-1, SHA-256, validity, and the Windows store that it
-    belongs to.
+    belongs to. Of several files, JSON and YAML name the `file` of each certificate.
     """
-    from transom.proxy.trust import MAX_BUNDLE, iter_certificate_warnings, read_bundle
+    certificates: list[dict[str, Any]] = []
+    is_invalid = False
+    for file in files:
+        bundle = _read_bundle(file)
+        if bundle is None:
+            is_invalid = True
+        elif output is Format.TEXT:
+            if len(files) > 1:
+                print_lines(f"{file}:")
+            _print_bundle(file, bundle)
+        else:
+            name = {"file": file} if len(files) > 1 else {}
+            certificates += [name | _as_json(certificate) for certificate in bundle.bundle.certificates]
+    if output is not Format.TEXT and not (is_invalid and len(files) == 1):
+        print_data(certificates, output)
+    if is_invalid:
+        raise SystemExit(ExitCode.INVALID)
+
+
+def _read_bundle(file: str) -> "ReadBundle | None":
+    """Read a bundle; print what is wrong with it, and return None if that is an error."""
+    from transom.proxy.trust import MAX_BUNDLE, read_bundle
 
     try:
         if file == "-":
@@ -47,27 +70,33 @@ def inspect(
             with open_regular_file(file) as opened:
                 data = opened.read(MAX_BUNDLE + 1)
     except OSError as error:
-        fail(f"{file}: cannot be read: {error.strerror}", ExitCode.INVALID)
+        print_to_stderr(f"transom: {file}: cannot be read: {error.strerror}")
+        return None
     read = read_bundle(data)
-    bundle = read.bundle
-    for problem in bundle.problems:
+    problems = read.bundle.problems
+    for problem in problems:
         print_to_stderr(f"{file}: {problem.severity}: {problem}")
-    if any(problem.severity == "error" for problem in bundle.problems):
-        raise SystemExit(ExitCode.INVALID)
-    if not bundle.certificates:
-        fail(f"{file}: no certificate found", ExitCode.INVALID)
-    if output is Format.TEXT:
-        for index, certificate in enumerate(bundle.certificates, 1):
-            print_lines(*_format_certificate(index, certificate))
-        for certificate, text in iter_certificate_warnings(bundle.certificates, datetime.now(UTC)):
-            index = bundle.certificates.index(certificate) + 1
-            print_to_stderr(f"{file}: warning: certificate {index} {text}")
-        if read.form != "PEM":
-            print_to_stderr(
-                f"{file}: warning: this is {read.form}: a ConfigMap of CAs needs PEM in UTF-8 ({_CONVERSIONS[read.form]})"
-            )
-    else:
-        print_data([_as_json(certificate) for certificate in bundle.certificates], output)
+    if any(problem.severity == "error" for problem in problems):
+        return None
+    if not read.bundle.certificates:
+        print_to_stderr(f"transom: {file}: no certificate found")
+        return None
+    return read
+
+
+def _print_bundle(file: str, read: "ReadBundle") -> None:
+    """Print the certificates of a bundle, and warnings about them."""
+    from transom.proxy.trust import iter_certificate_warnings
+
+    certificates = read.bundle.certificates
+    for index, certificate in enumerate(certificates, 1):
+        print_lines(*_format_certificate(index, certificate))
+    for certificate, text in iter_certificate_warnings(certificates, datetime.now(UTC)):
+        print_to_stderr(f"{file}: warning: certificate {certificates.index(certificate) + 1} {text}")
+    if read.form != "PEM":
+        print_to_stderr(
+            f"{file}: warning: this is {read.form}: a ConfigMap of CAs needs PEM in UTF-8 ({_CONVERSIONS[read.form]})"
+        )
 
 
 def _as_json(certificate: "Certificate") -> dict[str, Any]:

@@ -253,7 +253,10 @@ def _hold_local_lock(settings: PassSettings, access: Access, *, needed: bool) ->
                 alone = False
             except OSError as error:
                 reason = f"{error.filename or settings.claims}: {error.strerror}"
-                raise HostError(f"nothing was done, since it cannot be kept to one command at a time: {reason}") from None
+                raise HostError(
+                    f"nothing was done, since it cannot be kept to one command at a time: {reason}; "
+                    "XDG_STATE_HOME can name another directory"
+                ) from None
         yield alone
 
 
