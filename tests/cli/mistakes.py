@@ -65,6 +65,19 @@ def _of_the_list() -> Iterator[Mistake]:
     yield Mistake(1, "indentation", {"a.yaml": text + "   noProxy: a.x\n"}, (error("", ""),))
     yield Mistake(1, "a tab", {"a.yaml": HEAD + "\thttpProxy: http://p.x:1\n"}, (error("", ""),))
     yield Mistake(2, "a kind", written(egress(**GOOD) | {"kind": "EgresProxy"}), (error("EgresProxy/cluster", "kind"),))
+    for name in ("egressproxy", "EgressProxies", "WindowsInstances"):
+        found = (error(f"{name}/cluster", "kind"),)
+        yield Mistake(2, f"the kind {name}", written(egress(**GOOD) | {"kind": name}), found)
+    lower = bundle(CA) | {"kind": "Configmap"}
+    found = (error(BASE, "spec.trustedCA.name"), error("Configmap/ca", "kind"))
+    yield Mistake(2, "the kind Configmap", written(egress(**GOOD, trustedCA={"name": "ca"}), lower), found)
+    found = (error(HOST, "spec.keySecret.name"), error("secret/cloud-private-key", "kind"))
+    yield Mistake(2, "the kind secret", written(egress(**GOOD), instance(), OPENS | {"kind": "secret"}), found)
+    payload = {"apiVersion": "transom.dev/v1alpha1", "kind": "Payload", "version": "1", "kubernetes": "v1.36.3"}
+    yield Mistake(2, "a payload", written(egress(**GOOD), payload), (error("Payload", "kind"),))
+    found = (warning(BASE, "spec"),)
+    yield Mistake(3, "an empty spec", written(egress(), instance(), OPENS), found)
+    yield Mistake(3, "an empty spec that is meant", written(egress(httpProxy=""), instance(), OPENS), ())
     yield Mistake(3, "a field", written(egress(**GOOD, httpsproxy="http://p.x:1")), (error(BASE, "spec.httpsproxy"),))
     yield Mistake(4, "an option", commands=((("validate", "--file", "x"), 2, ("--filename",)),))
     yield Mistake(4, "a command", commands=((("aply", "-f", "x"), 2, ("apply",)),))

@@ -8,9 +8,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from transom.common.escaping import escape_key, escape_secret_key
 from transom.common.regular_files import open_regular_file, read_regular_file
 from transom.proxy.finding import Finding, format_field_path
+from transom.proxy.layers import BASE
 from transom.sources.objects import ObjectReader, Objects
 from transom.sources.yaml_text import MAX_BYTES, InvalidText, read_documents
 
@@ -40,7 +43,28 @@ def load_objects(paths: Iterable[str], namespace: str = "transom-system") -> Obj
         kinds = "EgressProxy, WindowsInstance, Secret, ConfigMap, Cluster …"
         message = f"no object that Transom reads: {kinds}; is this the intended file?"
         reader.add_finding(Finding("error", listed[0] if listed else "", "", "", message))
-    return reader.build_objects()
+    objects = reader.build_objects()
+    return msgspec.structs.replace(objects, findings=(*objects.findings, *_check_empty_base(objects)))
+
+
+def _check_empty_base(objects: Objects) -> Iterator[Finding]:
+    """Warn about a base that removes the proxy from hosts because its spec is empty, perhaps by mistake.
+
+    An empty string, `httpProxy: ""`, shows that it is meant. With OpenShift's Proxy, an empty spec has no such effect.
+    """
+    hosts = any(host.cluster is None for host in objects.windows_instances)
+    for item in objects.egress_proxies:
+        spec, label = item.spec, item.place.object
+        is_empty = all(
+            value is None
+            for value in (spec.http_proxy, spec.https_proxy, spec.no_proxy, spec.credentials_secret, spec.trusted_ca)
+        )
+        has_fault = any(finding.severity == "error" and finding.object == label for finding in objects.findings)
+        if item.metadata.name == BASE and objects.proxy is None and hosts and is_empty and not has_fault:
+            message = (
+                "sets no proxy and no CA, so apply removes those of Transom from hosts; to confirm it, write `httpProxy: ''`"
+            )
+            yield item.place.build_warning(("spec",), message)
 
 
 def iter_values(paths: Iterable[str]) -> Iterator[dict[str, Any]]:

@@ -106,12 +106,7 @@ class ObjectReader:
             self._record_machine_object(value, api_version, kind, file, locate)
         if read is None:
             self._record_maker(value, group, kind)
-            if group == "transom.dev":
-                self._findings.append(
-                    Place(file, f"{kind if kind.isalnum() else '(unknown kind)'}/{_get_name(value)}", locate).build_error(
-                        ("kind",), f"unknown kind in {group}; the kinds are EgressProxy and WindowsInstance"
-                    )
-                )
+            self._report_unknown_kind(value, group, kind, file, locate)
             return
         namespaced = read[1]
         namespace = self._get_namespace(value) if namespaced else None
@@ -158,6 +153,23 @@ class ObjectReader:
             self._outside.append(OutsideInstance(f"{namespace}/{name}", known, f"its namespace {message}"))
             return
         self._decode_object(value, read, place, namespace, strict=group == "transom.dev")
+
+    def _report_unknown_kind(self, value: dict[str, Any], group: str, kind: str, file: str, locate: Locate) -> None:
+        """Report a kind that does not exist in Transom's API group, or is a kind of the core API group in another case."""
+        if (group, kind) == _PAYLOAD:
+            message = "is a payload, which -f does not read: move it to a directory of its own"
+            self._findings.append(Place(file, kind, locate).build_error(("kind",), message))
+            return
+        similar_kind = _find_similar_kind(group, kind)
+        if group != "transom.dev" and similar_kind is None:
+            return
+        message = f"unknown kind in {group or value['apiVersion']}"
+        if group == "transom.dev":
+            message += "; the kinds are EgressProxy and WindowsInstance"
+        if similar_kind is not None:
+            message += f"; did you mean `{similar_kind}`?"
+        place = Place(file, f"{kind if kind.isalnum() else '(unknown kind)'}/{_get_name(value)}", locate)
+        self._findings.append(place.build_error(("kind",), message))
 
     def _decode_object(
         self, value: dict[str, Any], read: "_Kind", place: Place, namespace: str | None, *, strict: bool
@@ -291,6 +303,18 @@ def _group_kind(value: dict[str, Any]) -> tuple[str, str]:
     return str(value.get("apiVersion", "")).rpartition("/")[0], str(value.get("kind"))
 
 
+def _find_similar_kind(group: str, kind: str) -> str | None:
+    """Return the kind that a mistyped one most likely is; in the core API group, only one in another case or in the plural."""
+    from difflib import get_close_matches
+
+    kinds = {name.casefold(): name for known_group, name in _KINDS if known_group == group}
+    if group:
+        close = get_close_matches(kind[:64].casefold(), kinds, 1)
+        return kinds[close[0]] if close else None
+    spelled = kind.casefold()
+    return kinds.get(spelled) or kinds.get(spelled.removesuffix("s"))
+
+
 def _has_namespace(value: dict[str, Any]) -> bool:
     meta = value.get("metadata")
     return isinstance(meta, dict) and bool(meta.get("namespace"))
@@ -380,6 +404,7 @@ def _read_service_cidr(
 
 _CLUSTER_API: Final = "cluster.x-k8s.io"
 _INJECT: Final = "transom.dev/inject"
+_PAYLOAD: Final = ("transom.dev", "Payload")
 _RESOLVED: Final = frozenset(
     (("transom.dev", "EgressProxy"), ("transom.dev", "WindowsInstance"), ("config.openshift.io", "Proxy"))
 )
