@@ -1,6 +1,7 @@
 """`transom init`: what is written passes `validate`, and a mistake writes nothing."""
 
 import io
+import errno
 import json
 import subprocess
 from pathlib import Path
@@ -253,7 +254,7 @@ def test_a_password_is_not_shown_and_ctrl_c_leaves_nothing(files: Path) -> None:
     person.type("User name at the proxy", "http://p.corp.example:3128")
     person.type("User name at the proxy", "alice")
     person.type("Password of alice", "hunter2")
-    person.interrupt("NO_PROXY")
+    person.interrupt("bypass the proxy")
     assert person.end() == 130
     assert "hunter2" not in person.seen
     assert "Traceback" not in person.seen
@@ -263,6 +264,17 @@ def test_a_password_is_not_shown_and_ctrl_c_leaves_nothing(files: Path) -> None:
     person.type("Proxy URL", "\x04")
     assert person.end() == 2
     assert not (files / "made").exists()
+
+
+def test_a_full_disk_leaves_no_directory_behind(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_part(path: Path, content: bytes, *, private: bool) -> None:
+        path.parent.mkdir(parents=True)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("transom.cli.commands.init.replace_file", write_part)
+    with pytest.raises(OSError, match="No space left"):
+        run("init", str(files / "new" / "made"), "--simulated")
+    assert not (files / "new").exists()
 
 
 CONFIG = "networking:\n  podSubnet: 10.244.0.0/16\n  serviceSubnet: 10.96.0.0/12\n  dnsDomain: cluster.local\n"
