@@ -1,7 +1,7 @@
 """`transom init`: what is written passes `validate`, and a mistake writes nothing."""
 
-import io
 import errno
+import io
 import json
 import subprocess
 from pathlib import Path
