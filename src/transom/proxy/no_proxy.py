@@ -153,12 +153,12 @@ _QUOTES: Final = "\"'“”„‘’‚«»`"
 
 def suggest_item(item: str) -> str | None:
     """Return the valid form that the writer of an invalid item most likely meant, or None."""
-    text = _correct_item(item)
+    text = _normalize_item(item)
     text = find_intended_network(text) or text
     return text if text not in (item, ALL) and find_item_fault(text) is None else None
 
 
-def _correct_item(item: str) -> str:
+def _normalize_item(item: str) -> str:
     text = item.strip().strip(_QUOTES).strip().lower()
     text = re.sub(r"^[a-z][a-z0-9+.-]*://", "", text)
     if text.count("/") == 1 and (network := _convert_netmask(text)) is not None:

@@ -210,13 +210,13 @@ def find_host_address_fault(text: str) -> str | None:
         if plain is None or not ipaddress.ip_address(plain).is_unspecified:
             return None
         return "is every address of a machine, not one to connect to: write an address of the host in your network"
-    changes, address = _correct_address(text)
+    changes, address = _normalize_address(text)
     if not is_address(address):
         return "must be a DNS name or an IP address; for example win-1.example.com or 10.0.0.7"
     return f"must be a DNS name or an IP address: {', '.join(changes)}; write `{address}`"
 
 
-def _correct_address(text: str) -> tuple[list[str], str]:
+def _normalize_address(text: str) -> tuple[list[str], str]:
     """Return how to change the text of a mistyped address, and the address that is left of it."""
     changes = []
     address = text.strip()
@@ -239,7 +239,7 @@ def _correct_address(text: str) -> tuple[list[str], str]:
         address, port = (host, port) if colon and ":" not in host and port.isdecimal() else (address, "")
     if port:
         changes.append("move the port to spec.port")
-    return _correct_name(changes, address)
+    return _normalize_name(changes, address)
 
 
 def _split_path_after_user(text: str) -> tuple[str, str, str]:
@@ -248,7 +248,7 @@ def _split_path_after_user(text: str) -> tuple[str, str, str]:
     return f"{user}{at}{host}", slash, path
 
 
-def _correct_name(changes: list[str], address: str) -> tuple[list[str], str]:
+def _normalize_name(changes: list[str], address: str) -> tuple[list[str], str]:
     if _DOTTED.fullmatch(address):
         plain = ".".join(str(int(number)) for number in address.split("."))
         return ([*changes, "remove the leading zeros"] if plain != address else changes), plain
