@@ -151,7 +151,8 @@ class Egress:
         self._interception_number += 1
         number = self._interception_number
         directory = _make_directory(self.directory / f"interception-{number}")
-        self._interception = Authority(directory, f"lab interception CA {number}", for_wine=True)
+        # OpenSSL looks an issuer up by its name: where another lab is the way out, its CA is trusted, too
+        self._interception = Authority(directory, f"lab interception CA {number} of {self.directory.name}", for_wine=True)
 
     def _start_registry(self) -> Process:
         certificate, key = self._origin.issue("registry", REGISTRY, addresses=(REGISTRY, "127.0.0.1"))
@@ -222,6 +223,8 @@ class Egress:
         return (
             # else it looks the machine's own name up, which may take minutes where nobody knows it
             "visible_hostname egress.lab.example\n"
+            # else the squid of another lab, through which this one goes out, refuses requests as a forwarding loop
+            f"unique_hostname {here.name}.lab.example\n"
             f"http_port {self._network.address}:{self.port} ssl-bump tls-cert={certificate} tls-key={key} "
             "generate-host-certificates=on dynamic_cert_mem_cache_size=4MB\n"
             f"sslcrtd_program {HELPERS}/security_file_certgen -s {database} -M 4MB\n"

@@ -34,7 +34,7 @@ def blocks(page: Path) -> Iterator[Block]:
             mark = (found[1], found[2])
         elif line.strip().startswith("```"):
             end = next(number for number in range(at + 1, len(lines)) if lines[number].strip() == "```")
-            body = [line.strip() for line in lines[at + 1 : end]]
+            body = "\n".join(line.strip() for line in lines[at + 1 : end]).replace(" \\\n", " ").split("\n")
             if line.strip() in ("```", "```sh", "```bash") and any(map(_COMMAND.match, body)):
                 yield Block(page.name, tuple(body), mark)
             at, mark = end, None
