@@ -18,7 +18,8 @@ NAMES = ["win-1", "win-2", "win-10", "db-1", "Win-3"]
         (["win-3"], [], ["win-3"]),
         (["*"], NAMES, []),
         (["win-1", "lin-*", "x"], ["win-1"], ["lin-*", "x"]),
-        ([",,"], [], []),
+        ([",,"], [], [""]),
+        (["win-1,"], ["win-1"], []),
     ],
 )
 def test_names_and_patterns(patterns: list[str], names: list[str], unknown: list[str]) -> None:

@@ -122,7 +122,7 @@ def test_pages_have_the_same_lists_and_tables_as_where_the_repository_is_shown(s
 def named_commands() -> Iterator[tuple[str, str]]:
     """Pages, and what they print that begins with `transom`."""
     for page in (*PAGES, ROOT / "CONTRIBUTING.md"):
-        text = page.read_text("utf-8")
+        text = page.read_text("utf-8").replace(" \\\n", " ")
         inside = re.findall(r"^\s*(transom [^\n]*)", "\n".join(re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)), re.MULTILINE)
         for command in (*inside, *re.findall(r"`(transom [^`\n]+)`", text)):
             yield page.name, command

@@ -31,7 +31,7 @@ def mask_url(url: str) -> str:
 
 
 def mask_url_in_text(text: str, url: str) -> str:
-    """Return a text about a URL without the userinfo of that URL, in whatever case the text has it."""
+    """Return a string about a URL without the userinfo of that URL, in whatever case the text has it."""
     userinfo = _get_authority(url).rpartition("@")[0]
     if userinfo:
         text = re.sub(re.escape(f"{userinfo}@"), f"{REDACTED}@", text, flags=re.IGNORECASE)
@@ -63,7 +63,7 @@ def list_item_masks(texts: Iterable[str]) -> dict[str, str]:
 
 
 def apply_masks(text: str, masks: Mapping[str, str]) -> str:
-    """Return a text with each masked item in it replaced."""
+    """Return a string with each masked item in it replaced."""
     if not masks:
         return text
     # the longest first: one item may be a part of another

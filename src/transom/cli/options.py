@@ -38,8 +38,8 @@ RequireHostKeys = Annotated[
 def refuse_empty_selector(context: typer.Context, parameter: typer.CallbackParam, value: str) -> str:
     """Return the value of `--selector`. Raises BadParameter if it is given and empty, which would select every host."""
     source = context.get_parameter_source(parameter.name or "")
-    given = source is not None and source.name == "COMMANDLINE"
-    if given and not value.strip():
+    is_given = source is not None and source.name == "COMMANDLINE"
+    if is_given and not value.strip():
         raise typer.BadParameter("it is empty, perhaps because a variable is unset; omit it to select every host")
     return value
 

@@ -230,7 +230,7 @@ def parse_bundle(text: str | bytes) -> Bundle:
 
 
 def explain_missing_certificates(text: str) -> str | None:
-    """Return why a text holds no certificate, although its writer put one there in another form; None if none is in it."""
+    """Return why a string holds no certificate, although its writer put one there in another form; None if none is in it."""
     if is_encoded_pem(text, "CERTIFICATE"):
         return "is base64 of PEM: put the PEM itself there, which begins with `-----BEGIN CERTIFICATE-----`"
     if _BEGIN.search(text):
@@ -278,7 +278,7 @@ def iter_certificate_warnings(certificates: Iterable[Certificate], now: datetime
         elif certificate.has_no_extensions and not certificate.self_issued:
             yield (
                 certificate,
-                f"is probably not a CA: {certificate.subject}; it has version 1, which does not say so, and another issuer "
+                f"is probably not a CA: {certificate.subject}; its version 1 has no mark of a CA, and it has another issuer "
                 f"({certificate.issuer}). If it is the proxy's own, the bundle needs the CA that signed it",
             )
         if not certificate.self_issued:

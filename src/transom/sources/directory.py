@@ -52,19 +52,16 @@ def _check_empty_base(objects: Objects) -> Iterator[Finding]:
 
     An empty string, `httpProxy: ""`, shows that it is meant. With OpenShift's Proxy, an empty spec has no such effect.
     """
+    base = next((item for item in objects.egress_proxies if item.metadata.name == BASE), None)
     hosts = any(host.cluster is None for host in objects.windows_instances)
-    for item in objects.egress_proxies:
-        spec, label = item.spec, item.place.object
-        is_empty = all(
-            value is None
-            for value in (spec.http_proxy, spec.https_proxy, spec.no_proxy, spec.credentials_secret, spec.trusted_ca)
-        )
-        has_fault = any(finding.severity == "error" and finding.object == label for finding in objects.findings)
-        if item.metadata.name == BASE and objects.proxy is None and hosts and is_empty and not has_fault:
-            message = (
-                "sets no proxy and no CA, so apply removes those of Transom from hosts; to confirm it, write `httpProxy: ''`"
-            )
-            yield item.place.build_warning(("spec",), message)
+    if base is None or objects.proxy is not None or not hosts:
+        return
+    spec = base.spec
+    fields = (spec.http_proxy, spec.https_proxy, spec.no_proxy, spec.credentials_secret, spec.trusted_ca)
+    is_faulty = any(finding.severity == "error" and finding.object == base.place.object for finding in objects.findings)
+    if all(value is None for value in fields) and not is_faulty:
+        message = "sets no proxy and no CA, so apply removes those of Transom from hosts; to confirm it, write `httpProxy: ''`"
+        yield base.place.build_warning(("spec",), message)
 
 
 def iter_values(paths: Iterable[str]) -> Iterator[dict[str, Any]]:

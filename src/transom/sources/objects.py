@@ -160,7 +160,8 @@ class ObjectReader:
             message = "is a payload, which -f does not read: move it to a directory of its own"
             self._findings.append(Place(file, kind, locate).build_error(("kind",), message))
             return
-        similar_kind = _find_similar_kind(group, kind)
+        # in other groups, Transom knows only some of the kinds
+        similar_kind = _find_similar_kind(group, kind) if group in ("transom.dev", "") else None
         if group != "transom.dev" and similar_kind is None:
             return
         message = f"unknown kind in {group or value['apiVersion']}"

@@ -174,9 +174,9 @@ def lint(
         fail("give either a list or --env: transom no-proxy lint LIST, or transom no-proxy lint --env FILE")
     names = tuple(_find_no_proxy_readers(client)) if client else NODE_CLIENTS
     variables = {"NO_PROXY": value or ""} if environment is None else _read_environment(environment)
-    found = find(value or "", names) if environment is None else lint_environment(variables, names)
+    unmasked = find(value or "", names) if environment is None else lint_environment(variables, names)
     masks = list_item_masks(variables[name] for name in ("NO_PROXY", "no_proxy") if name in variables)
-    findings = [_mask_finding(finding, masks) for finding in found]
+    findings = [_mask_finding(finding, masks) for finding in unmasked]
     titles = {name: CLIENTS[name].full_title for finding in findings for name in finding.clients}
     if output is not Format.TEXT:
         from msgspec import to_builtins
