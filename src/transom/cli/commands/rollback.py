@@ -42,9 +42,8 @@ def rollback(source: Source, hosts: HostOptions, output: Output = Format.TEXT, d
         free = [target for target in targets if target.instance.place.object not in skipped]
         goals, unknown = _find_previous_settings(free)
         _print_previous_settings(goals)
-        # what differs from former settings says nothing about the settings of the manifests
-        preview = compare_hosts(goals, hosts, manager, recorded_as=None)
-        work = preview if dry_run else roll_back_settings(goals, hosts, manager)
+        # not recorded: what differs from former settings says nothing about the settings of the manifests
+        work = compare_hosts(goals, hosts, manager, recorded_as=None) if dry_run else roll_back_settings(goals, hosts, manager)
         done = run_host_command(work, verbose=source.verbose)
         hosts_with_reasons = tuple(replace_change_reasons(host, ROLLBACK_REASONS) for host in done.hosts)
         rolled_back = msgspec.structs.replace(done, hosts=hosts_with_reasons)

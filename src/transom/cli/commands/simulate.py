@@ -58,10 +58,7 @@ def _run_simulator(directory: Path) -> None:
     try:
         asyncio.run(_serve_hosts(objects, read_regular_file(directory / HOST_KEY)))
     except OSError as error:
-        fail(
-            f"{directory}: {error.strerror}: does another process simulate its hosts already?",
-            ExitCode.NOT_DONE,
-        )
+        fail(f"{directory}: {error.strerror}: does another process simulate its hosts already?", ExitCode.NOT_DONE)
 
 
 def _start_detached(directory: Path) -> None:
