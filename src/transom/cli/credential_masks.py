@@ -53,10 +53,10 @@ def list_item_masks(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         items = [item.strip() for item in text.split(",")]
         ends = [index for index, item in enumerate(items) if "@" in item]
-        if not ends:
-            continue
         starts = [index for index, item in enumerate(items) if ":" in item and not is_ip(item.partition("/")[0])]
-        for item in items[min([*starts, *ends]) : ends[-1] + 1]:
+        if not ends or not starts:
+            continue
+        for item in items[starts[0] : ends[-1] + 1]:
             if item:
                 masks[item] = mask_url(item) if "@" in item else REDACTED
     return masks

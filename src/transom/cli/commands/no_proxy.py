@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from transom.cli.credential_masks import apply_masks, list_item_masks, mask_url, mask_url_in_text
+from transom.cli.credential_masks import apply_masks, list_item_masks, mask_passwords, mask_url, mask_url_in_text
 from transom.cli.examples import build_epilog
 from transom.cli.findings import Source, load_and_examine, print_findings
 from transom.cli.messages import print_to_stderr
@@ -193,7 +193,7 @@ def lint(
         raise SystemExit(ExitCode.NOT_DONE)
 
 
-def _check_url(url: str, where: str = "") -> None:
+def _check_url(url: str) -> None:
     """End the command if a URL is not valid; the message shows no credentials."""
     from transom.proxy.clients.urls import parse_url
 
@@ -203,7 +203,7 @@ def _check_url(url: str, where: str = "") -> None:
             parse_url(text)
         except ValueError as error:
             # of the URL itself, a message may repeat a part of the password
-            fail(f"{where}{error}" if text == shown else f"{where}{shown!r}: write / ? # \\ in a password as %2F %3F %23 %5C")
+            fail(str(error) if text == shown else f"{shown!r}: write / ? # \\ in a password as %2F %3F %23 %5C")
 
 
 def _mask_decision(decision: "Decision", masks: "Mapping[str, str]") -> "Decision":
@@ -296,7 +296,6 @@ def _check_cases(path: str) -> None:
     import msgspec
 
     from transom.proxy.clients.cases import UnknownClientError, decide_case, read_case
-    from transom.proxy.secret import redact_variable
 
     answers: list[bytes] = []
     for number, line in enumerate(_read_lines(path), start=1):
@@ -305,19 +304,13 @@ def _check_cases(path: str) -> None:
         where = f"{path} line {number}: "
         try:
             fields, case = read_case(line)
-            _check_url(case.url, where)
             decision = decide_case(case)
         except UnknownClientError as error:
             _fail_unknown_client(error.name, where)
         except ValueError as error:
-            fail(f"{where}{error}")
-        masks = list_item_masks([case.no_proxy or "", *(case.env or {}).values()])
-        shown = _mask_decision(decision, masks)
-        fields["url"] = shown.url
-        if case.no_proxy is not None:
-            fields["no_proxy"] = apply_masks(case.no_proxy, masks)
-        if case.env is not None:
-            fields["env"] = {name: apply_masks(redact_variable(name, text), masks) for name, text in case.env.items()}
+            fail(mask_passwords(f"{where}{error}"))
+        # the fields of a line are returned as they are: a program compares them
+        shown = _mask_decision(decision, list_item_masks([case.no_proxy or "", *(case.env or {}).values()]))
         answers.append(msgspec.json.encode({**fields, "bypass": shown.bypass, "item": shown.item, "reason": shown.reason}))
     sys.stdout.flush()
     sys.stdout.buffer.write(b"".join(answer + b"\n" for answer in answers))
