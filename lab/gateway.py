@@ -1,7 +1,8 @@
 """``python -m lab.gateway ADDRESS PROXY_PORT``: a gateway that sends all TLS to a proxy, without the knowledge of clients.
 
-Every name resolves to the gateway, but those below `.invalid`. A TLS connection to it is passed to the proxy, as CONNECT to the
-name that the client asks for (SNI, RFC 6066). A proxy that decrypts TLS then is what clients see of every server.
+Every name resolves to the gateway, but those below `.invalid` and `.example`. A TLS connection to it is passed to the proxy, as
+CONNECT to the name that the client asks for (SNI, RFC 6066). A proxy that decrypts TLS is then what clients see of every
+server.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ class GatewayError(Exception):
 def answer_query(query: bytes, address: ipaddress.IPv4Address) -> bytes:
     """Return the answer to a DNS query (RFC 1035): the address for type A, an empty answer for any other type.
 
-    No name below `.invalid` exists (RFC 6761).
+    No name below `.invalid` or `.example` exists (RFC 6761, RFC 2606).
     """
     number, _, _, _, _, _ = _HEADER.unpack_from(query)
     end = query.index(b"\0", _HEADER.size) + 1
-    exists = not query[:end].endswith(b"\x07invalid\0")
+    exists = not query[:end].lower().endswith((b"\x07invalid\0", b"\x07example\0"))
     kind, _ = _QUESTION_END.unpack_from(query, end)
     question = query[_HEADER.size : end + _QUESTION_END.size]
     record = struct.pack("!3HIH", 0xC000 | _HEADER.size, _ADDRESS, _INTERNET, _TIME_TO_LIVE, 4) + address.packed

@@ -17,7 +17,7 @@ def query(name: str, kind: int) -> bytes:
 
 @pytest.mark.parametrize(
     ("name", "kind", "code", "answers"),
-    [("a.example", 1, 0, 1), ("a.example", 28, 0, 0), ("a.invalid", 1, 3, 0), ("invalid.example", 1, 0, 1)],
+    [("a.test", 1, 0, 1), ("a.test", 28, 0, 0), ("a.invalid", 1, 3, 0), ("a.Example", 1, 3, 0), ("example.test", 1, 0, 1)],
 )
 def test_names_resolve_to_the_gateway(name: str, kind: int, code: int, answers: int) -> None:
     answer = answer_query(query(name, kind), ADDRESS)
