@@ -57,7 +57,7 @@ async def test_it_ends_when_every_host_has_the_settings(cluster: Cluster) -> Non
         # one that is paused is not waited for, but where it is named
         await cluster.merge(WINDOWS_INSTANCES, "win-0", {"spec": {"paused": True}})
         assert await code("status", "--wait") == 0
-        named = await transom("status", "host", "win-0", "win-1", "--wait", "--timeout", "3s", "-o", "json")
+        named = await transom("status", "host", "win-0", "win-1", "--wait", "--timeout", "10s", "-o", "json")
         assert (named.code, [item["name"] for item in named.json["missing"]]) == (1, ["win-0"])
 
 

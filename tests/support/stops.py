@@ -122,5 +122,5 @@ class Steps:
         if self._running is not None:
             self._running.send_signal(self._press.signal)
             # the second press has to come before all is cleared up
-            self._host.faults.disk_delay = 0.5 if self._press.times > 1 else 0.0
+            self._host.faults.disk_delay = 2.0 if self._press.times > 1 else 0.0
             self._sent = True
