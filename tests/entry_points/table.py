@@ -112,7 +112,7 @@ ENTRY_POINTS: Final[tuple[EntryPoint, ...]] = (
         "cli/commands/render.py _read_system_cas()",
         "cli/init_answers.py _read_file()",
     ),
-    _build_files("bundles of CAs that are shown", files.INSPECTED_FILES, "cli/commands/trust.py inspect()"),
+    _build_files("bundles of CAs that are shown", files.INSPECTED_FILES, "cli/commands/trust.py _read_bundle()"),
     _build_files("SSH keys", files.KEY_FILES),
     _build_files(
         "known_hosts",
