@@ -3,7 +3,7 @@
 ``python -m lab.prepare demo`` builds what `scripts/demo` needs alone.
 
 The first time that takes about thirty-five minutes on two cores. A second call waits for the first. A killed call
-leaves nothing, and the next one goes on with what is missing.
+leaves nothing, and the next call builds what is missing.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ def _of_our_own() -> Iterator[Mistake]:
         ("a CA with line breaks in letters", "\\n".join(lines)),
     )
     for name, pasted in damaged:
-        found = (error("ConfigMap/transom-system/ca", "data[ca-bundle.crt]"),)
+        found = (error(BASE, "spec.trustedCA.name"),)
         yield Mistake(38, name, written(trusting, bundle(pasted)), found)
     opens = secret(stringData={"private-key.pem": "~/.ssh/id_ed25519"})
     yield Mistake(
@@ -246,7 +246,7 @@ def _of_our_own() -> Iterator[Mistake]:
     )
     yield Mistake(38, "a name alone", written(egress(**GOOD, trustedCA="ca")), (error(BASE, "spec.trustedCA"),))
     pac = egress(**GOOD | {"httpProxy": "http://p.x/proxy.pac"})
-    yield Mistake(39, "a PAC file", written(pac), (error(BASE, "spec.httpProxy"),))
+    yield Mistake(39, "a PAC file", written(pac), (warning(BASE, "spec.httpProxy"),))
     yield Mistake(
         39,
         "IPv6 without brackets",

@@ -6,13 +6,23 @@ from typing import Final
 
 from transom.proxy.secret import REDACTED, redact_userinfo, redact_variable
 
-_PASSWORD_IN_TEXT: Final = re.compile(r"(:/{1,2})[^\s/@:]*:\S*@")
-"""A user name and a password in a sentence. The password may hold any letter but a space. A path has one slash of `://`."""
+_WORD: Final = re.compile(r"\S+")
+_USER: Final = re.compile(r"(:/{1,2})[^/@:]*:")
+"""What precedes a password in a URL. A path has one slash of `://`."""
 
 
 def mask_passwords(message: str) -> str:
-    """Return a message with the user name and the password of each URL in it as `***`."""
-    return _PASSWORD_IN_TEXT.sub(rf"\1{REDACTED}@", message)
+    """Return a message with the user name and the password of each URL in it as `***`.
+
+    A password may hold any character but a space. The time is linear in the length: a message may quote a stranger.
+    """
+    return _WORD.sub(_mask_word, message) if "@" in message else message
+
+
+def _mask_word(match: re.Match[str]) -> str:
+    before, at, after = match[0].rpartition("@")
+    user = _USER.search(before) if at else None
+    return match[0] if user is None else f"{before[: user.start()]}{user[1]}{REDACTED}@{after}"
 
 
 def mask_url(url: str) -> str:

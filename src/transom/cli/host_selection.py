@@ -7,7 +7,7 @@ import typer
 from transom.cli.cluster import ClusterOptions, describe_server
 from transom.cli.completion import complete_instance
 from transom.cli.host_names import describe_unknown, select_names
-from transom.cli.options import refuse_empty_selector
+from transom.cli.options import HostSelector
 from transom.cli.output import ExitCode, fail
 
 if TYPE_CHECKING:
@@ -25,16 +25,7 @@ class HostSelection(ClusterOptions, frozen=True):
         ),
     ] = None
     every: Annotated[bool, typer.Option("--all", help="Select every host of the namespace.")] = False
-    selector: Annotated[
-        str,
-        typer.Option(
-            "--selector",
-            "-l",
-            metavar="LABELS",
-            help="Select hosts by labels of the WindowsInstance: env=prod.",
-            callback=refuse_empty_selector,
-        ),
-    ] = ""
+    selector: HostSelector = ""
 
     @property
     def is_empty(self) -> bool:

@@ -9,7 +9,7 @@ from transom.cli.completion import complete_instance
 from transom.cli.findings import Source
 from transom.cli.host_names import describe_unknown, select_names
 from transom.cli.messages import print_to_stderr
-from transom.cli.options import OptionGroup, RequireHostKeys, log_to_stderr, refuse_empty_selector
+from transom.cli.options import HostSelector, OptionGroup, RequireHostKeys, log_to_stderr
 from transom.cli.output import ExitCode, Format, fail, print_data
 from transom.cli.stopping import StoppedAtOnce, mark_stop_reported, protect_output, run_until_stopped
 from transom.cli.timeouts import (
@@ -47,16 +47,7 @@ class HostOptions(OptionGroup, frozen=True):
             autocompletion=complete_instance,
         ),
     ] = None
-    selector: Annotated[
-        str,
-        typer.Option(
-            "--selector",
-            "-l",
-            metavar="LABELS",
-            help="Select hosts by labels of the WindowsInstance: env=prod.",
-            callback=refuse_empty_selector,
-        ),
-    ] = ""
+    selector: HostSelector = ""
     workers: Annotated[int, typer.Option("--workers", min=1, max=1024, help="Maximum number of hosts at a time.")] = 32
     connect_timeout: ConnectTimeout = CONNECT
     login_timeout: LoginTimeout = LOGIN

@@ -44,6 +44,18 @@ def refuse_empty_selector(context: typer.Context, parameter: typer.CallbackParam
     return value
 
 
+HostSelector = Annotated[
+    str,
+    typer.Option(
+        "--selector",
+        "-l",
+        metavar="LABELS",
+        help="Select hosts by labels of the WindowsInstance: env=prod.",
+        callback=refuse_empty_selector,
+    ),
+]
+
+
 class OptionGroup(msgspec.Struct, frozen=True):
     """A group of options: each field is one, annotated as a parameter of a command would be."""
 

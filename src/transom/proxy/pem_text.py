@@ -7,7 +7,7 @@ from typing import Final
 LOST_LINE_BREAKS: Final = (
     "has lost its line breaks: BEGIN and END are lines of their own; in YAML, write it as a block with `|`"
 )
-FILE_PATH: Final = "it is the path of a file: put the content of the file there"
+FILE_PATH: Final = "is the path of a file: put the content of the file there"
 _PATH = re.compile(r"(?:file:|~?/|\.{1,2}/|[A-Za-z]:\\)[^\n]*|[\w./\\-]+\.(?:pem|crt|cer|der|key|p7b|ppk)", re.IGNORECASE)
 _LONGEST_PATH: Final = 4_096
 

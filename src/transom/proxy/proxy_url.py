@@ -24,8 +24,6 @@ def list_url_faults(text: str, schemes: Collection[str]) -> list[str]:
     if url.scheme not in schemes or not url.absolute:
         wanted = " or ".join(f"{scheme}://" for scheme in schemes)
         return [f"must begin with {wanted}, for example http://proxy.example.com:3128"]
-    if url.rest.partition("?")[0].lower().endswith((".pac", "/wpad.dat")):
-        return ["is the URL of a PAC file, which services do not read: write the URL of the proxy that it names"]
     faults = []
     if not url.host:
         faults.append("has no host: write it as http://proxy.example.com:3128")
@@ -37,8 +35,10 @@ def list_url_faults(text: str, schemes: Collection[str]) -> list[str]:
 
 
 def find_ignored_part(text: str) -> str | None:
-    """Return what of a valid proxy URL clients ignore; None if nothing is ignored."""
+    """Return what of a valid proxy URL clients ignore, and what may have been meant; None if nothing is ignored."""
     path = parse(text).rest
+    if path.partition("?")[0].lower().endswith((".pac", ".dat")):
+        return "is the URL of a PAC file, which services do not read: write the URL of the proxy that it names"
     return "has a path, which clients ignore: a proxy is a host and a port" if path.strip("/") else None
 
 

@@ -235,7 +235,7 @@ def explain_missing_certificates(text: str) -> str | None:
         return "is base64 of PEM: put the PEM itself there, which begins with `-----BEGIN CERTIFICATE-----`"
     if _BEGIN.search(text):
         return LOST_LINE_BREAKS
-    return f"holds no certificate: {FILE_PATH}" if is_file_path(text) else None
+    return FILE_PATH if is_file_path(text) else None
 
 
 def format_pem(certificates: Iterable[Certificate]) -> str:

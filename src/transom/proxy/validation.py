@@ -226,10 +226,9 @@ def _check_trusted_ca(reference: tuple[str, str], place: Place, objects: Setting
         else:
             yield report(key, str(problem))
     if not bundle.certificates and not any(problem.severity == "error" for problem in bundle.problems):
-        if fault := explain_missing_certificates(config_map.data[BUNDLE_KEY]):
-            yield config_map.place.build_error(key, fault)
-        else:
-            yield place.build_error(path, f"ConfigMap {'/'.join(reference)} holds no certificate in `{BUNDLE_KEY}`")
+        cause = explain_missing_certificates(config_map.data[BUNDLE_KEY])
+        hint = f": the value {cause}" if cause else ""
+        yield place.build_error(path, f"ConfigMap {'/'.join(reference)} holds no certificate in `{BUNDLE_KEY}`{hint}")
     for certificate, text in iter_certificate_warnings(bundle.certificates, now):
         yield config_map.place.build_warning(key, f"certificate {bundle.certificates.index(certificate) + 1} {text}")
 

@@ -78,7 +78,7 @@ def _describe_other_content(text: str) -> str:
         return f"{NOT_A_KEY}: it is a certificate"
     if is_encoded_pem(text, "PRIVATE KEY"):
         return f"{NOT_A_KEY}: it is base64 of one; `data` takes base64 of the key once, `stringData` takes the key itself"
-    return f"{NOT_A_KEY}: {FILE_PATH}" if is_file_path(text) else NOT_A_KEY
+    return f"{NOT_A_KEY}: it {FILE_PATH}" if is_file_path(text) else NOT_A_KEY
 
 
 def has_passphrase(key: str) -> bool:
