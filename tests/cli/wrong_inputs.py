@@ -274,6 +274,8 @@ def _of_texts() -> Iterator[Row]:
         yield invalid(f"text: {name}", {"a.yaml": text}, *item)
     yield refused("no such file", "validate", "-f", "{d}/nope.yaml", told=("nope.yaml", "No such file"))
     yield refused("a URL", "validate", "-f", "https://x.example/a.yaml", told=("https://x.example/a.yaml", "fetch it first"))
+    yield refused("a pattern", "validate", "-f", "lab/*.yaml", told=("lab/*.yaml", "patterns are not expanded"))
+    yield refused("a list of files", "validate", "-f", "a.yaml,b.yaml", told=("a.yaml,b.yaml", "each file with -f"))
     yield refused("an empty directory", "validate", "-f", "{d}", told=("the directory contains no *.yaml",))
     yield Row(
         "a file of Notepad's",

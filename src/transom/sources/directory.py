@@ -37,14 +37,24 @@ def load_objects(paths: Iterable[str], namespace: str = "transom-system") -> Obj
         except InvalidText as error:
             reader.add_finding(Finding("error", name, "", "", error.reason, error.line, error.column))
         except OSError as error:
-            remedy = ": fetch it first, and give the file, or - for the standard input" if _URL.match(name) else ""
-            reader.add_finding(Finding("error", name, "", "", f"cannot be read: {error.strerror}{remedy}"))
+            reader.add_finding(Finding("error", name, "", "", f"cannot be read: {error.strerror}{_suggest_remedy(name)}"))
     if reader.empty:
         kinds = "EgressProxy, WindowsInstance, Secret, ConfigMap, Cluster …"
         message = f"no object that Transom reads: {kinds}; is this the intended file?"
         reader.add_finding(Finding("error", listed[0] if listed else "", "", "", message))
     objects = reader.build_objects()
     return msgspec.structs.replace(objects, findings=(*objects.findings, *_check_empty_base(objects)))
+
+
+def _suggest_remedy(name: str) -> str:
+    """Return what to pass instead of a name of which kubectl would make files; empty if there is nothing to suggest."""
+    if _URL.match(name):
+        return ": fetch it first, and give the file, or - for the standard input"
+    if any(character in name for character in "*?["):
+        return ": patterns are not expanded here. Pass the directory, or each file with -f of its own"
+    if "," in name:
+        return ": lists are not split. Pass each file with -f of its own"
+    return ""
 
 
 def _check_empty_base(objects: Objects) -> Iterator[Finding]:
@@ -65,7 +75,10 @@ def _check_empty_base(objects: Objects) -> Iterator[Finding]:
 
 
 def iter_values(paths: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Every object of the same files in plain values, of lists their items. What cannot be read `load` tells, and is none."""
+    """Yield every object of the same files as plain values, and of a List its items.
+
+    Files that cannot be read are skipped: `load_objects` reports them.
+    """
     for name in _iter_files(paths, ObjectReader()):
         if name == STANDARD_INPUT:
             # it can be read once only
