@@ -37,6 +37,15 @@ mount --bind proc/sys proc/sys
 for point in "$PWD/proc/sys" $(awk -v under="$PWD/sys" 'index($5, under) == 1 { print $5 }' /proc/self/mountinfo); do
   mount -o remount,bind,ro "$point"
 done
+# what kubelet sets there is the machine's own; otherwise it goes on only in a user namespace, which a chroot cannot have
+# (setupKernelTunables in pkg/kubelet/cm/container_manager_linux.go)
+for name in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys \
+  kernel/keys/root_maxbytes; do
+  [ -e "proc/sys/$name" ] || continue
+  mkdir -p "run/sys/${name%/*}"
+  [ -e "run/sys/$name" ] || cat "proc/sys/$name" >"run/sys/$name"
+  mount --bind "run/sys/$name" "proc/sys/$name"
+done
 exec chroot . /usr/bin/env -i PATH=/opt/bin:/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin HOME=/root "$@"
 """
 

@@ -5,7 +5,6 @@ Paths are ``C:/dir/file`` or ``/C:/dir/file``; what is relative starts in the us
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -87,10 +86,12 @@ class Drive:
            asyncssh.SFTPFailure: as OpenSSH does for ERROR_SHARING_VIOLATION.
         """
         if path.is_dir():
-            inside = path.resolve()
-            open_names = [name for name in self._iter_names(self._iter_descriptors()) if name.suffix.lower() not in _BATCH]
-            if any(inside in name.parents for name in (*open_names, *self._iter_names(self._scanner.list_descriptors()))):
-                raise asyncssh.SFTPFailure("Failure")
+            # not by name: in a chroot, /proc can show other names than those of this process
+            opened, scanned = _identify_all(self._iter_descriptors()), _identify_all(self._scanner.list_descriptors())
+            for entry in path.rglob("*"):
+                item = _identify(entry)
+                if item in scanned or (item in opened and entry.suffix.lower() not in _BATCH):
+                    raise asyncssh.SFTPFailure("Failure")
             return
         with path.open("rb") as content:
             program = content.read(2) == b"MZ"
@@ -105,21 +106,11 @@ class Drive:
         Raises:
             asyncssh.SFTPFailure: as above.
         """
-        if any(_is_same_file(descriptor, file.stat()) for descriptor in self._scanner.list_descriptors()):
+        if _identify(file) in _identify_all(self._scanner.list_descriptors()):
             raise asyncssh.SFTPFailure("Failure")
 
     def _is_open(self, file: Path) -> bool:
-        try:
-            wanted = file.stat()
-        except FileNotFoundError:
-            return False
-        return any(_is_same_file(descriptor, wanted) for descriptor in self._iter_descriptors())
-
-    @staticmethod
-    def _iter_names(descriptors: Iterable[Path]) -> Iterator[Path]:
-        for descriptor in descriptors:
-            with suppress(OSError):
-                yield descriptor.readlink()
+        return _identify(file) in _identify_all(self._iter_descriptors())
 
     def _iter_descriptors(self) -> Iterator[Path]:
         yield from self._scanner.list_descriptors()
@@ -128,9 +119,14 @@ class Drive:
                 yield from list(Path(f"/proc/{pid}/fd").iterdir())
 
 
-def _is_same_file(descriptor: Path, wanted: os.stat_result) -> bool:
+def _identify(file: Path) -> tuple[int, int] | None:
+    """Return the device and the inode of a file; None if it is gone."""
     try:
-        seen = descriptor.stat()
+        found = file.stat()
     except OSError:
-        return False
-    return (seen.st_dev, seen.st_ino) == (wanted.st_dev, wanted.st_ino)
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _identify_all(files: Iterable[Path]) -> set[tuple[int, int]]:
+    return {item for item in map(_identify, files) if item is not None}

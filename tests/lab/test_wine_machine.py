@@ -191,5 +191,5 @@ def held(machine: Machine, file: Path) -> bool:
     found = False
     for pid in wine.list_processes(machine.prefix):
         with suppress(OSError):
-            found |= any(path.readlink() == file.resolve() for path in Path(f"/proc/{pid}/fd").iterdir())
+            found |= any(path.exists() and path.samefile(file) for path in Path(f"/proc/{pid}/fd").iterdir())
     return found
