@@ -85,6 +85,8 @@ def test_its_size_and_its_bill_of_materials() -> None:
 
 
 def test_the_same_bytes_in_another_place_and_on_another_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # the image in the cache may be of an earlier commit, which it names
+    expected = build.write([operator_image.build_base()], tmp_path / "expected", tmp_path / "first", EPOCH)
     before = os.umask(0o077)
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
@@ -94,11 +96,10 @@ def test_the_same_bytes_in_another_place_and_on_another_day(tmp_path: Path, monk
         os.umask(before)
         monkeypatch.undo()
         time.tzset()
-    index = json.loads((operator_image.build_layout() / "index.json").read_bytes())
-    assert index["manifests"][0]["digest"] == digest
+    assert digest == expected
     # what `--root` writes for the Containerfile
     build.merge(operator_image.build_base(), tmp_path / "made" / python.get_native_architecture(), tmp_path / "root")
-    assert content(tmp_path / "root") == content(operator_image.unpack_image(operator_image.build_layout()))
+    assert content(tmp_path / "root") == content(operator_image.unpack_image(tmp_path / "layout"))
 
 
 def test_an_init_container_copies_a_payload_out_of_its_image(
