@@ -122,10 +122,10 @@ class Drive:
 def _identify(file: Path) -> tuple[int, int] | None:
     """Return the device and the inode of a file; None if it is gone."""
     try:
-        found = file.stat()
+        attributes = file.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return attributes.st_dev, attributes.st_ino
 
 
 def _identify_all(files: Iterable[Path]) -> set[tuple[int, int]]:
