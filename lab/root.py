@@ -37,7 +37,7 @@ mount --bind proc/sys proc/sys
 for point in "$PWD/proc/sys" $(awk -v under="$PWD/sys" 'index($5, under) == 1 { print $5 }' /proc/self/mountinfo); do
   mount -o remount,bind,ro "$point"
 done
-# kubelet sets these values, and fails if it cannot, except in a user namespace, which a chroot cannot have: give it own files
+# kubelet sets these and fails if it cannot, except in a user namespace, which a chroot cannot have: each machine has copies
 # (setupKernelTunables in pkg/kubelet/cm/container_manager_linux.go)
 for name in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys \
   kernel/keys/root_maxbytes; do

@@ -48,7 +48,7 @@ def test_the_cost_grows_with_each_list_no_faster_than_its_length(name: str) -> N
 
 
 def measure(patcher: PodPatcher, build: BuildPod, count: int) -> float:
-    """Return the fewest CPU seconds of several runs, without garbage collection as timeit does."""
+    """Return the fewest CPU seconds of five reviews of such a pod; timeit runs them without garbage collection."""
     body = of(reviewed(object=build(count)))
 
     def run() -> None:

@@ -37,7 +37,7 @@ def load_objects(paths: Iterable[str], namespace: str = "transom-system") -> Obj
         except InvalidText as error:
             reader.add_finding(Finding("error", name, "", "", error.reason, error.line, error.column))
         except OSError as error:
-            reader.add_finding(Finding("error", name, "", "", f"cannot be read: {error.strerror}{_suggest_remedy(name)}"))
+            reader.add_finding(Finding("error", name, "", "", f"cannot be read: {error.strerror}{_find_hint(name, error)}"))
     if reader.empty:
         kinds = "EgressProxy, WindowsInstance, Secret, ConfigMap, Cluster …"
         message = f"no object that Transom reads: {kinds}; is this the intended file?"
@@ -46,14 +46,16 @@ def load_objects(paths: Iterable[str], namespace: str = "transom-system") -> Obj
     return msgspec.structs.replace(objects, findings=(*objects.findings, *_check_empty_base(objects)))
 
 
-def _suggest_remedy(name: str) -> str:
-    """Return what to pass instead of a name of which kubectl would make files; empty if there is nothing to suggest."""
+def _find_hint(name: str, error: OSError) -> str:
+    """Return a hint about a missing file whose name kubectl would accept; otherwise an empty string."""
+    if not isinstance(error, FileNotFoundError):
+        return ""
     if _URL.match(name):
         return ": fetch it first, and give the file, or - for the standard input"
     if any(character in name for character in "*?["):
-        return ": patterns are not expanded here. Pass the directory, or each file with -f of its own"
+        return ": patterns are not expanded. Pass the directory, or each file with -f"
     if "," in name:
-        return ": lists are not split. Pass each file with -f of its own"
+        return ": lists are not split. Pass each file with -f"
     return ""
 
 
