@@ -466,6 +466,12 @@ def _of_extra_arguments() -> Iterator[Row]:
     for command in ("pause", "resume", "restart", "reconcile", "forget", "adopt", "check"):
         told = ("No such option: -f", f"{command} works on a cluster only, which --context names")
         yield refused(f"{command}: -f", command, "-f", "{d}", told=told)
+    for command in ("check", "lint"):
+        told = ("No such option: -f", "`transom no-proxy merge -f DIR` prints the list")
+        yield refused(f"no-proxy {command}: -f", "no-proxy", command, "-f", "{d}", told=told)
+    yield refused("status: no -f", "status", "{d}", told=("did you mean -f {d}?",), files=files)
+    yield refused("status: a host", "status", "win-1", told=("did you mean `transom status host win-1`?",))
+    yield refused("status: no host", "status", "host", told=("`transom status host NAME`",))
     yield refused(
         "init: a key alone", "init", "{d}/new", "--proxy", "http://p.x:1", "--key", "{d}/k", told=("--host",), files={"k": KEY}
     )

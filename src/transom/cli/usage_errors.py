@@ -36,10 +36,17 @@ def _explain_error(error: typer.TyperException, context: typer.Context) -> str:
         arguments = extra[1].split(" ")
         shown = " ".join(map(mask_url, arguments))
         return f"Got unexpected extra argument(s) ({shown}){_suggest_option(arguments, context)}"
-    hint = ""
-    if getattr(error, "option_name", "") in _FILE_FLAGS and _has_parameter(context, "context"):
-        hint = f": {context.info_name} works on a cluster only, which --context names, and reads no manifests"
+    hint = _explain_missing_filename(context) if getattr(error, "option_name", "") in _FILE_FLAGS else ""
     return mask_passwords(error.message) + hint
+
+
+def _explain_missing_filename(context: typer.Context) -> str:
+    """Return why a command has no -f, as the end of a message."""
+    if _has_parameter(context, "context"):
+        return f": {context.info_name} works on a cluster only, which --context names, and reads no manifests"
+    if context.parent is not None and context.parent.info_name == "no-proxy":
+        return f": {context.info_name} reads a list. `transom no-proxy merge -f DIR` prints the list of manifests"
+    return ""
 
 
 def _suggest_option(arguments: list[str], context: typer.Context) -> str:

@@ -2,6 +2,7 @@
 
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -78,7 +79,7 @@ def status(
     seconds = parse_duration_option("--timeout", timeout)
     namespace = None if all_namespaces else source.effective_namespace
     if about and (about[0] != "host" or len(about) == 1 or (len(about) > 2 and not wait)):
-        fail(f"{' '.join(about)}: there is `transom status`, `transom status host NAME`, and with --wait several names")
+        fail(f"{' '.join(about)}: {_suggest_arguments(about)}")
     if wait:
         _wait_until_ready(source, (about or [])[1:], _list_queries(source, namespace, selector), waited or [], seconds, output)
     elif about:
@@ -148,6 +149,15 @@ def _list_queries(source: Source, namespace: str | None, selector: str) -> "tupl
     from transom.cli.observation import list_status_queries
 
     return list_status_queries(source.effective_namespace, namespace, selector)
+
+
+def _suggest_arguments(arguments: list[str]) -> str:
+    """Return what was probably meant by arguments that are not `host NAME`."""
+    if all(Path(item).exists() for item in arguments):
+        return f"did you mean {' '.join(f'-f {item}' for item in arguments)}?"
+    if len(arguments) == 1 and arguments[0] != "host":
+        return f"did you mean `transom status host {arguments[0]}`?"
+    return "use `transom status`, `transom status host NAME`, or with --wait several names"
 
 
 def _print_overview(overview_data: "Overview", output: Format, context: str | None = None) -> None:
