@@ -1,6 +1,7 @@
 """Files from servers that send more than anybody asked for, or never what was asked for."""
 
 import asyncio
+import gzip
 import hashlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from transom.http import downloads
-from transom.http.downloads import DownloadError, HashError, Route, download
+from transom.http.downloads import DownloadError, HashError, Route, download, fetch_checksum
 
 CONTENT = b"program" * 1_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -83,3 +84,42 @@ async def test_a_server_that_has_no_range_of_anything_is_asked_twice(tmp_path: P
         with pytest.raises(DownloadError, match="the server answered 416"):
             await fetch(url, tmp_path)
         assert len(sent) == 2
+
+
+@asynccontextmanager
+async def sending(segments: tuple[bytes, ...], **headers: str) -> AsyncIterator[tuple[str, list[str]]]:
+    """Run a server that sends these bytes one after the other; its URL, and the encodings that it was asked for."""
+    accepted: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        accepted.append(request.headers.get("Accept-Encoding", ""))
+        response = web.StreamResponse(headers={name.replace("_", "-"): value for name, value in headers.items()})
+        await response.prepare(request)
+        for segment in segments:
+            await response.write(segment)
+            await asyncio.sleep(0.05)
+        return response
+
+    server = web.Server(handle)
+    listening = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/kubelet.tar.gz", accepted
+    finally:
+        listening.close()
+        await server.shutdown(0.1)
+
+
+async def test_an_archive_that_is_called_an_encoding_stays_an_archive(tmp_path: Path) -> None:
+    archive = gzip.compress(CONTENT)
+    way = Route()
+    async with sending((archive,), Content_Encoding="gzip") as (url, accepted), way.open_session() as session:
+        await download(way, session, url, hashlib.sha256(archive).hexdigest(), tmp_path / "kubelet.tar.gz")
+        assert accepted == ["identity"]
+    assert (tmp_path / "kubelet.tar.gz").read_bytes() == archive
+
+
+async def test_checksums_may_come_in_parts() -> None:
+    way = Route()
+    lines = tuple(f"{number:064x}  kubelet-{number}.tar.gz\n".encode() for number in range(4))
+    async with sending((*lines, f"{SHA256}  kubelet.tar.gz\n".encode())) as (url, _), way.open_session() as session:
+        assert await fetch_checksum(way, session, url, url) == SHA256

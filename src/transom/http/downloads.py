@@ -16,6 +16,7 @@ from yarl import URL
 
 from transom.common.regular_files import open_regular_file
 from transom.common.tls_clients import create_client_context
+from transom.http.bodies import read_body
 from transom.proxy.clients.client_table import CLIENTS
 from transom.proxy.clients.decision import decide
 from transom.proxy.settings import Egress
@@ -45,8 +46,17 @@ class Route(msgspec.Struct, frozen=True):
     egress: Egress | None = None
 
     def open_session(self) -> aiohttp.ClientSession:
-        """Create a session for this route; without settings the environment applies."""
-        return aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=self.egress is None)
+        """Create a session for this route; without settings the environment applies.
+
+        Bodies are what the server sends, as with curl: some servers send a .tar.gz with `Content-Encoding: gzip`, whose hash is
+        that of the archive.
+        """
+        return aiohttp.ClientSession(
+            timeout=_TIMEOUT,
+            trust_env=self.egress is None,
+            auto_decompress=False,
+            headers={"Accept-Encoding": "identity"},
+        )
 
     def select_proxy(self, url: str) -> URL | None:
         """Return the proxy for a URL if it is not from the environment; NO_PROXY is read as Go does."""
@@ -91,7 +101,7 @@ async def fetch_checksum(route: Route, session: aiohttp.ClientSession, url: str,
         async with session.get(checksums_url, ssl=route.create_context(), proxy=route.select_proxy(checksums_url)) as answer:
             if answer.status != 200:
                 raise DownloadError(f"{checksums_url}: the server answered {answer.status}")
-            data = await answer.content.read(_CHECKSUMS)
+            data = await read_body(answer, _CHECKSUMS)
     name = url.rpartition("/")[2]
     lines = [line.split() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
     alone = len(lines) == 1 and len(lines[0]) == 1
@@ -142,7 +152,7 @@ def _read_partial(part: Path) -> "tuple[hashlib._Hash, int]":
 async def _resume_download(
     route: Route, session: aiohttp.ClientSession, url: str, part: Path, hashed: "hashlib._Hash", received: int
 ) -> "hashlib._Hash":
-    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={received}-"} if received else {})
+    headers = {"Range": f"bytes={received}-"} if received else {}
     async with session.get(url, ssl=route.create_context(), proxy=route.select_proxy(url), headers=headers) as answer:
         if answer.status == 416 and received:
             # there is more of it than the server has: it is of another file

@@ -13,6 +13,7 @@ import msgspec
 from transom.common.escaping import escape_unprintable
 from transom.common.tls_clients import create_bare_context
 from transom.controllers.runtime.conditions import Condition
+from transom.http.bodies import read_body
 from transom.pods.environment import PodEgress
 from transom.pods.webhook_configuration import KIND, NAME, TIMEOUT, has_same_rules, is_own_configuration
 from transom.sources.core_objects import get_value_at
@@ -135,7 +136,7 @@ async def _check_server(address: str, bundle: str) -> str:
             aiohttp.ClientSession(timeout=seconds) as session,
             session.post(address, data=review, headers=headers, ssl=_create_context(bundle), allow_redirects=False) as response,
         ):
-            answer = await response.content.read(_LONGEST_ANSWER)
+            answer = await read_body(response, _LONGEST_ANSWER)
             status = response.status
     except aiohttp.ClientConnectorCertificateError as error:
         cause = error.certificate_error
