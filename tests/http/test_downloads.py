@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -24,6 +24,18 @@ def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
+async def listening(handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> AsyncIterator[str]:
+    """Run a server; its URL."""
+    server = web.Server(handle)
+    listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    finally:
+        listener.close()
+        await server.shutdown(0.1)
+
+
+@asynccontextmanager
 async def serving(answer: Callable[[web.BaseRequest, web.StreamResponse], object]) -> AsyncIterator[tuple[str, list[int]]]:
     """Run a server that answers like this; its URL, and the bytes that it sent."""
     sent: list[int] = []
@@ -38,13 +50,8 @@ async def serving(answer: Callable[[web.BaseRequest, web.StreamResponse], object
             sent[-1] += 100_000
         return response
 
-    server = web.Server(handle)
-    listening = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/kubelet.exe", sent
-    finally:
-        listening.close()
-        await server.shutdown(0.1)
+    async with listening(handle) as address:
+        yield f"{address}/kubelet.exe", sent
 
 
 async def fetch(url: str, directory: Path) -> None:
@@ -100,13 +107,8 @@ async def sending(segments: tuple[bytes, ...], **headers: str) -> AsyncIterator[
             await asyncio.sleep(0.05)
         return response
 
-    server = web.Server(handle)
-    listening = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/kubelet.tar.gz", accepted
-    finally:
-        listening.close()
-        await server.shutdown(0.1)
+    async with listening(handle) as address:
+        yield f"{address}/kubelet.tar.gz", accepted
 
 
 async def test_an_archive_that_is_called_an_encoding_stays_an_archive(tmp_path: Path) -> None:
