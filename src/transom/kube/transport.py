@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from transom.http.bodies import read_body
 from transom.kube.credentials import (
     ClientCertificate,
     Credentials,
@@ -244,16 +245,15 @@ class HttpTransport:
             return await response.read()
         if self._bounds.size is not None and response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
             raise ConnectionFailed("the answer is compressed, though the request allows none that is")
-        body = bytearray()
-        async for chunk in response.content.iter_any():
-            body += chunk
-            if len(body) > min(sizes):
-                response.close()
-                raise ResponseTooLarge(f"the answer has more than {min(sizes):,} bytes")
+        most = min(sizes)
+        body = await read_body(response, most + 1)
+        if len(body) > most:
+            response.close()
+            raise ResponseTooLarge(f"the answer has more than {most:,} bytes")
         values = self._bounds.values
         if values is not None and sum(map(body.count, (b"{", b"[", b","))) > values:
             raise ResponseTooLarge(f"the answer has more than {values:,} values")
-        return bytes(body)
+        return body
 
 
 def build_transport(
